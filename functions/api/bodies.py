@@ -1,0 +1,120 @@
+"""Request bodies: fields, bounds and defaults, as the API documents them."""
+
+import re
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from functions.shared.domain.health import BOUNDS, HealthCheck
+from functions.shared.domain.instance import Spec
+from functions.shared.domain.outbound import split_target
+
+
+def _printable(value: str) -> str:
+    if not value.isprintable():
+        raise ValueError("must consist of printable characters")
+    if not value.strip():
+        raise ValueError("must not be blank")
+    return value
+
+
+def _template_id(value: Any) -> str:
+    """A string, or a positive whole number for the sake of old callers."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10**18:
+        return str(value)
+    if isinstance(value, str) and re.fullmatch(r"[\x21-\x7e]{1,255}", value):
+        return value
+    raise ValueError("must be a string of 1 to 255 characters without spaces, or a positive whole number")
+
+
+def _web_address(value: str) -> str:
+    split_target(value)  # raises a ValueError that says what is wrong
+    return value
+
+
+_LONGEST_WAIT_MS = 86_400_000
+
+Name = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_printable)]
+ProductName = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_printable)]
+Region = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,63}$", examples=["CN-HK-01"])]
+WebAddress = Annotated[
+    str, Field(max_length=2048, examples=["https://example.com/hook"]), AfterValidator(_web_address)
+]
+TemplateId = Annotated[
+    str,
+    BeforeValidator(_template_id),
+    WithJsonSchema(
+        {"anyOf": [{"type": "string", "minLength": 1, "maxLength": 255}, {"type": "integer", "minimum": 1}]}
+    ),
+]
+TagKey = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_printable)]
+TagValue = Annotated[str, Field(max_length=256)]
+
+
+class Body(BaseModel):
+    """Unknown fields are errors, and nothing is guessed: "2" is no number, 1 is no boolean."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+
+def _bounded(name: str, default: int) -> Any:
+    low, high = BOUNDS[name]
+    return Field(default, ge=low, le=high)
+
+
+class HealthCheckBody(Body):
+    timeoutMs: int = _bounded("timeout_ms", 10_000)
+    retryAttempts: int = _bounded("retry_attempts", 3)
+    retryDelayMs: int = _bounded("retry_delay_ms", 2_000)
+    maxWaitTimeMs: int = _bounded("max_wait_time_ms", 300_000)
+    targetPort: int | None = Field(None, ge=1, le=65_535)
+    path: str = Field("/", max_length=1024, pattern=r"^/[\x21-\x7e]*$")
+
+    def config(self) -> HealthCheck:
+        return HealthCheck(
+            timeout_ms=self.timeoutMs,
+            retry_attempts=self.retryAttempts,
+            retry_delay_ms=self.retryDelayMs,
+            max_wait_time_ms=self.maxWaitTimeMs,
+            target_port=self.targetPort,
+            path=self.path,
+        )
+
+
+class CreateBody(Body):
+    name: Name
+    productName: ProductName
+    templateId: TemplateId
+    gpuNum: int = Field(1, ge=1, le=8)
+    rootfsSize: int = Field(60, ge=10, le=1000, description="GB")
+    region: Region | None = None
+    regions: list[Region] | None = Field(None, min_length=1, max_length=20, description="Tried in this order")
+    webhookUrl: WebAddress | None = None
+    billingMode: Literal["spot", "onDemand"] = "spot"
+    maxPricePerGpuHour: float | None = Field(None, gt=0, le=10_000, description="USD")
+    placement: Literal["priority", "cheapest"] = "priority"
+    healthCheck: HealthCheckBody | None = None
+    maxWaitTime: int | None = Field(
+        None, ge=1_000, le=_LONGEST_WAIT_MS, description="Milliseconds from bought to running"
+    )
+    onFailure: Literal["delete", "keep"] = "delete"
+    tags: dict[TagKey, TagValue] | None = Field(None, max_length=20)
+
+    def spec(self) -> Spec:
+        cap = self.maxPricePerGpuHour
+        return Spec(
+            product_name=self.productName,
+            template_id=self.templateId,
+            gpu_num=self.gpuNum,
+            rootfs_size=self.rootfsSize,
+            region=self.region,
+            regions=tuple(self.regions or ()),
+            billing_mode=self.billingMode,
+            max_price=None if cap is None else Decimal(str(cap)),
+            placement=self.placement,
+            boot_wait_seconds=None if self.maxWaitTime is None else self.maxWaitTime / 1000,
+            keep_on_failure=self.onFailure == "keep",
+            health_check=self.healthCheck.config() if self.healthCheck else None,
+            tags=tuple((self.tags or {}).items()),
+        )

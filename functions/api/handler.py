@@ -1,0 +1,38 @@
+"""The API function: ids, key, route, answer."""
+
+from typing import Any
+
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from functions.api.app import build
+from functions.api.gate import admit
+from functions.api.ids import RequestIds, read_ids
+from functions.api.responses import error_answer
+from functions.shared.domain.errors import OstlerError
+from functions.shared.log import correlated, logger
+from functions.shared.wiring import wiring
+
+_app = build()
+
+
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    ids = read_ids(event.get("headers") or {})
+    with correlated(ids.correlation_id, request_id=ids.request_id):
+        answer = _answer(event, context, ids)
+    answer["headers"] = {**(answer.get("headers") or {}), **ids.headers()}
+    return answer
+
+
+def _answer(event: dict[str, Any], context: LambdaContext, ids: RequestIds) -> dict[str, Any]:
+    wired = wiring()
+    wired.time_left = lambda: context.get_remaining_time_in_millis() / 1000
+    try:
+        _app.append_context(wiring=wired, ids=ids, caller=admit(event, wired.keys))
+        return _app.resolve(event, context)
+    except OstlerError as error:
+        logger.info("refused", code=error.code, reason=error.message)
+        return error_answer(error, ids, wired.clock())
+    except Exception:  # noqa: BLE001  # the last line of defence: the caller gets the envelope, the log the rest
+        logger.exception("request failed")
+        fault = OstlerError("INTERNAL_ERROR", "Something went wrong here; the request id finds it in the log")
+        return error_answer(fault, ids, wired.clock())

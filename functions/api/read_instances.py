@@ -1,0 +1,107 @@
+"""Reading instances: one, fresh where it matters; many, newest first; and what happened to one."""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from functions.shared.adapters.instances import Instances
+from functions.shared.adapters.novita.client import Novita
+from functions.shared.advance import Advance
+from functions.shared.domain.decide import decide
+from functions.shared.domain.decision import Policy
+from functions.shared.domain.errors import CallerError, MachineNotFound, NotFound, NovitaForNow, NovitaRefused
+from functions.shared.domain.instance import Event, Instance
+from functions.shared.domain.observation import Missing, Observation, Seen
+from functions.shared.domain.status import Status
+from functions.shared.log import logger
+
+
+@dataclass(frozen=True)
+class Page:
+    instances: list[Instance]
+    total: int | None
+    next_cursor: str | None
+
+
+@dataclass(frozen=True)
+class ReadInstances:
+    instances: Instances
+    novita: Novita
+    advance: Advance
+    policy: Policy
+    clock: Callable[[], datetime]
+    cursor_key: Callable[[], str]
+    details_ttl: float
+    lookup_seconds: float
+
+    def one(self, instance_id: str) -> tuple[Instance, bool]:
+        """The instance, and whether what is shown may be out of date because Novita did not answer."""
+        record = self._stored(instance_id)
+        if not self._worth_asking(record):
+            return record, False
+        try:
+            observation = self._look(record)
+        except (NovitaForNow, NovitaRefused) as error:
+            logger.info("shown stale", code=error.code)
+            return record, True
+        now = self.clock()
+        decision = decide(record, observation, now, self.policy)
+        if decision.call is not None:  # for the worker to make, soon
+            decision = replace(decision.due(now), call=None)
+        return self.advance.store(decision) or self._stored(instance_id), False
+
+    def events(self, instance_id: str) -> list[Event]:
+        self._stored(instance_id)
+        return self.instances.events(instance_id)
+
+    def page(self, *, name: str | None, status: str | None, limit: int, cursor: str | None) -> Page:
+        listing = json.dumps([name, status])
+        after = self._read_cursor(cursor, listing) if cursor else None
+        found, more = self.instances.page(name=name, status=status, limit=limit, after=after)
+        total = None if cursor else self.instances.count(name=name, status=status)
+        return Page(found, total, self._cursor(found[-1].id, listing) if more else None)
+
+    def _stored(self, instance_id: str) -> Instance:
+        record = self.instances.get(instance_id)
+        if record is None:
+            raise NotFound("INSTANCE_NOT_FOUND", "There is no instance of that id")
+        return record
+
+    def _worth_asking(self, record: Instance) -> bool:
+        settled = record.status in (Status.CREATING, Status.DELETING, Status.TERMINATED)
+        if settled or record.machine_id is None or record.machine_id in record.gone:
+            return False
+        age = (self.clock() - (record.seen_at or record.created_at)).total_seconds()
+        return age >= self.details_ttl
+
+    def _look(self, record: Instance) -> Observation:
+        began = self.clock()
+        machine_id = record.machine_id or ""
+        try:
+            return Seen(self.novita.get(machine_id, within=self.lookup_seconds), began)
+        except MachineNotFound:
+            return Missing(machine_id, began)
+
+    def _cursor(self, after: str, listing: str) -> str:
+        signature = self._signature(after, listing)
+        return base64.urlsafe_b64encode(f"{after}.{signature}".encode()).decode().rstrip("=")
+
+    def _read_cursor(self, cursor: str, listing: str) -> str:
+        try:
+            text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
+        except (binascii.Error, UnicodeDecodeError, ValueError):
+            text = ""
+        after, _, signature = text.partition(".")
+        if not hmac.compare_digest(signature.encode(), self._signature(after, listing).encode()):
+            raise CallerError("INVALID_CURSOR", "The cursor was not made by this service for this listing")
+        return after
+
+    def _signature(self, after: str, listing: str) -> str:
+        return hmac.digest(self.cursor_key().encode(), f"{after}\n{listing}".encode(), hashlib.sha256).hex()[
+            :16
+        ]

@@ -1,0 +1,94 @@
+"""Answers: the only place with HTTP status codes and the shape of what callers see."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from aws_lambda_powertools.event_handler import Response
+
+from functions.api.ids import RequestIds
+from functions.shared.domain.errors import OstlerError, ValidationFailed
+
+_JSON = "application/json"
+
+STATUS_OF: dict[str, int] = {
+    "VALIDATION_ERROR": 400,
+    "MALFORMED_JSON": 400,
+    "INVALID_CURSOR": 400,
+    "UNAUTHORIZED": 401,
+    "FORBIDDEN": 403,
+    "INSTANCE_NOT_FOUND": 404,
+    "OPERATION_NOT_FOUND": 404,
+    "DELIVERY_NOT_FOUND": 404,
+    "TEMPLATE_NOT_FOUND": 404,
+    "PRODUCT_NOT_FOUND": 404,
+    "REGISTRY_AUTH_NOT_FOUND": 404,
+    "ROUTE_NOT_FOUND": 404,
+    "METHOD_NOT_ALLOWED": 405,
+    "INSTANCE_NOT_STARTABLE": 409,
+    "INSTANCE_NOT_STOPPABLE": 409,
+    "INSTANCE_NOT_RESTARTABLE": 409,
+    "STARTUP_OPERATION_IN_PROGRESS": 409,
+    "AMBIGUOUS_INSTANCE_NAME": 409,
+    "PAYLOAD_TOO_LARGE": 413,
+    "NO_OPTIMAL_PRODUCT_ANY_REGION": 422,
+    "PRICE_CAP_EXCEEDED": 422,
+    "INVALID_TEMPLATE_IMAGE": 422,
+    "INVALID_TEMPLATE_PORT": 422,
+    "INVALID_TEMPLATE_ENV": 422,
+    "IDEMPOTENCY_KEY_REUSED": 422,
+    "RATE_LIMIT_EXCEEDED": 429,
+    "NOVITA_REJECTED": 502,
+    "NOVITA_AUTHENTICATION_FAILED": 502,
+    "CIRCUIT_BREAKER_OPEN": 503,
+    "NOVITA_UNAVAILABLE": 503,
+    "RESOURCE_CONSTRAINTS": 503,
+    "NOVITA_TIMEOUT": 504,
+    "INTERNAL_ERROR": 500,
+}
+
+
+def stamp(time: datetime) -> str:
+    return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def answer(status: int, body: Any, headers: dict[str, str] | None = None) -> Response[Any]:
+    extra: dict[str, str | list[str]] = {**(headers or {})}
+    return Response(status_code=status, content_type=_JSON, body=json.dumps(body), headers=extra)
+
+
+def error_body(error: OstlerError, ids: RequestIds, now: datetime) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "code": error.code,
+        "message": error.message,
+        "timestamp": stamp(now),
+        "requestId": ids.request_id,
+        "correlationId": ids.correlation_id,
+        "retryable": error.retryable,
+    }
+    if error.retry_after is not None:
+        shown["retryAfter"] = _whole_seconds(error.retry_after)
+    if error.details:
+        shown["details"] = error.details
+    if isinstance(error, ValidationFailed):
+        shown["validationErrors"] = [vars(field) for field in error.fields]
+    return {"error": shown}
+
+
+def error_answer(error: OstlerError, ids: RequestIds, now: datetime) -> dict[str, Any]:
+    """The envelope as the gateway wants it."""
+    headers = {"Content-Type": _JSON}
+    if error.retry_after is not None:
+        headers["Retry-After"] = str(_whole_seconds(error.retry_after))
+    if error.code == "UNAUTHORIZED":
+        headers["WWW-Authenticate"] = "Bearer"
+    return {
+        "statusCode": STATUS_OF.get(error.code, 500),
+        "headers": headers,
+        "body": json.dumps(error_body(error, ids, now)),
+        "isBase64Encoded": False,
+    }
+
+
+def _whole_seconds(wait: float) -> int:
+    return max(1, round(wait + 0.499))

@@ -1,0 +1,166 @@
+"""What callers see of instances and their events."""
+
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
+
+from functions.api.responses import stamp
+from functions.shared.domain.instance import Event, Fault, Instance
+
+
+class FaultView(TypedDict):
+    code: str
+    message: str
+
+
+class PortView(TypedDict):
+    port: int
+    type: str
+    endpoint: str
+
+
+class SpotView(TypedDict):
+    status: str
+    reclaimTime: NotRequired[str]
+
+
+class CleanupView(TypedDict):
+    novitaInstanceId: str
+    action: str
+
+
+class InstanceView(TypedDict):
+    instanceId: str
+    name: str
+    status: str
+    productName: str
+    templateId: str
+    gpuNum: int
+    rootfsSize: int
+    billingMode: str
+    createdAt: str
+    updatedAt: str
+    region: NotRequired[str]
+    novitaInstanceId: NotRequired[str]
+    novitaStatus: NotRequired[str]
+    productId: NotRequired[str]
+    pricePerGpuHour: NotRequired[str]
+    portMappings: NotRequired[list[PortView]]
+    readyAt: NotRequired[str]
+    lastUsedAt: NotRequired[str]
+    lastSyncedAt: NotRequired[str]
+    stale: NotRequired[bool]
+    spot: NotRequired[SpotView]
+    webhookUrl: NotRequired[str]
+    healthCheck: NotRequired[dict[str, Any]]
+    operationId: NotRequired[str]
+    error: NotRequired[FaultView]
+    waitingFor: NotRequired[FaultView]
+    cleanup: NotRequired[list[CleanupView]]
+    tags: NotRequired[dict[str, str]]
+
+
+class EventView(TypedDict):
+    id: str
+    type: str
+    sequence: int
+    timestamp: str
+    status: str
+    actor: str
+    correlationId: str
+    novitaInstanceId: NotRequired[str]
+    elapsedTime: NotRequired[int]
+    reason: NotRequired[str]
+    error: NotRequired[FaultView]
+    healthCheck: NotRequired[dict[str, Any]]
+    operationId: NotRequired[str]
+
+
+class CreatedView(TypedDict):
+    instanceId: str
+    status: str
+    message: str
+    estimatedReadyTime: str
+    region: NotRequired[str]
+
+
+class InstancesView(TypedDict):
+    instances: list[InstanceView]
+    total: NotRequired[int]
+    nextCursor: NotRequired[str]
+
+
+class EventsView(TypedDict):
+    instanceId: str
+    events: list[EventView]
+
+
+def _present(view: dict[str, Any]) -> Any:
+    return {name: value for name, value in view.items() if value not in (None, (), [], {}, "")}
+
+
+def _fault(fault: Fault | None) -> dict[str, str] | None:
+    return {"code": fault.code, "message": fault.message} if fault else None
+
+
+def instance_view(record: Instance, *, stale: bool = False) -> InstanceView:
+    spot = {"status": record.spot_status} if record.spot_status else {}
+    if record.spot_reclaim_at:
+        spot = {"status": record.spot_status, "reclaimTime": stamp(record.spot_reclaim_at)}
+    view: InstanceView = _present(
+        {
+            "instanceId": record.id,
+            "name": record.name,
+            "status": record.status.value,
+            "productName": record.spec.product_name,
+            "templateId": record.spec.template_id,
+            "gpuNum": record.spec.gpu_num,
+            "rootfsSize": record.spec.rootfs_size,
+            "billingMode": record.spec.billing_mode,
+            "createdAt": stamp(record.created_at),
+            "updatedAt": stamp(record.updated_at),
+            "region": record.region,
+            "novitaInstanceId": record.machine_id,
+            "novitaStatus": record.novita_status,
+            "productId": record.product_id,
+            "pricePerGpuHour": str(record.price) if record.price is not None else None,
+            "portMappings": [
+                {"port": end.port, "type": end.type, "endpoint": end.address} for end in record.endpoints
+            ],
+            "readyAt": stamp(record.ready_at) if record.ready_at else None,
+            "lastUsedAt": stamp(record.last_used_at) if record.last_used_at else None,
+            "lastSyncedAt": stamp(record.seen_at) if record.seen_at else None,
+            "spot": spot,
+            "webhookUrl": record.webhook_url,
+            "healthCheck": dict(record.health) if record.health else None,
+            "operationId": record.operation.id if record.operation else None,
+            "error": _fault(record.error),
+            "waitingFor": _fault(record.waiting),
+            "cleanup": [{"novitaInstanceId": d.machine_id, "action": d.action.value} for d in record.duties],
+            "tags": dict(record.spec.tags),
+        }
+    )
+    if stale:
+        view["stale"] = True
+    return view
+
+
+def event_view(event: Event) -> EventView:
+    view: EventView = _present(
+        {
+            "id": event.id,
+            "type": event.type,
+            "sequence": event.sequence,
+            "timestamp": stamp(event.at),
+            "status": event.status.value,
+            "actor": event.actor,
+            "correlationId": event.correlation_id,
+            "novitaInstanceId": event.machine_id,
+            "elapsedTime": event.elapsed_ms,
+            "reason": event.reason,
+            "error": _fault(event.error),
+            "healthCheck": dict(event.health) if event.health else None,
+            "operationId": event.operation_id,
+        }
+    )
+    return view

@@ -1,0 +1,66 @@
+"""Idempotency keys: what was answered, stored in the same transaction as what it changed."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from functions.shared.adapters.table import Table, Write
+from functions.shared.domain.errors import CallerError
+
+_KEPT = timedelta(hours=24)
+# Nobody has used the key, or its day is over and the table has not removed it yet.
+_UNUSED = "attribute_not_exists(pk) OR expiresAt <= :now"
+
+
+@dataclass(frozen=True)
+class Question:
+    """A request that may be repeated: who asked what, under which key."""
+
+    scope: str
+    body_hash: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    body: dict[str, Any]
+    location: str | None = None
+
+
+def question(caller_id: str, route: str, key: str, body: Any) -> Question:
+    scope = hashlib.sha256(json.dumps([caller_id, route, key]).encode()).hexdigest()
+    canonical = json.dumps(body, sort_keys=True, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    return Question(scope, hashlib.sha256(canonical).hexdigest())
+
+
+class Answers:
+    def __init__(self, table: Table, clock: Callable[[], datetime]) -> None:
+        self._table = table
+        self._clock = clock
+
+    def find(self, asked: Question) -> Answer | None:
+        item = self._table.get(f"answer#{asked.scope}", "answer")
+        if item is None or item["expiresAt"] <= self._clock().timestamp():
+            return None
+        if item["bodyHash"] != asked.body_hash:
+            raise CallerError(
+                "IDEMPOTENCY_KEY_REUSED", "This Idempotency-Key was used for another request of yours"
+            )
+        stored = json.loads(item["answer"])
+        return Answer(stored["status"], stored["body"], stored["location"])
+
+    def write(self, asked: Question, given: Answer) -> Write:
+        """To be put into the transaction that makes the answer true."""
+        now = self._clock()
+        item = {
+            "pk": f"answer#{asked.scope}",
+            "sk": "answer",
+            "kind": "answer",
+            "bodyHash": asked.body_hash,
+            "answer": json.dumps(vars(given)),
+            "expiresAt": int((now + _KEPT).timestamp()),
+        }
+        return Write(item, _UNUSED, {":now": int(now.timestamp())})

@@ -1,0 +1,123 @@
+"""Instances with their purchases and events: stored together, guarded by version."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from functions.shared.adapters import items
+from functions.shared.adapters.table import NEW, ConditionFailed, Item, Table, Write
+from functions.shared.domain.decision import Decision
+from functions.shared.domain.errors import StaleInstance
+from functions.shared.domain.instance import Event, Instance
+from functions.shared.domain.purchase import Outcome, Purchase
+
+# The record is still the one that this write grew from.
+_SAME_VERSION = "attribute_exists(pk) AND #version = :version"
+# A purchase's outcome is only ever written over one that was not final.
+_NOT_FINAL = "outcome IN (:intended, :unclear)"
+
+
+class Instances:
+    def __init__(self, table: Table, new_token: Callable[[], str]) -> None:
+        self._table = table
+        self._new_token = new_token
+
+    def get(self, instance_id: str) -> Instance | None:
+        item = self._table.get(instance_id, "record")
+        return items.read_record(item) if item else None
+
+    def add(self, decision: Decision, also: Sequence[Write] = ()) -> Instance:
+        """Store a new instance with its events, and whatever must stand or fall with it."""
+        record = self._stepped(decision.record)
+        self._table.transact([Write(items.record_item(record), NEW), *_history(decision), *also])
+        return record
+
+    def save(self, decision: Decision, also: Sequence[Write] = ()) -> Instance:
+        """Write over the version that the decision grew from, or raise StaleInstance."""
+        record = self._stepped(decision.record)
+        put = Write(
+            items.record_item(record),
+            _SAME_VERSION,
+            {":version": decision.record.version},
+            {"#version": "version"},
+        )
+        try:
+            self._table.transact([put, *_history(decision), *also])
+        except ConditionFailed as lost:
+            # A write whose answer was lost is sent again by the SDK and then meets itself.
+            stored = self._table.get(record.id, "record")
+            if stored is None or stored["token"] != record.token:
+                raise StaleInstance(record.id) from lost
+        return record
+
+    def intend(self, decision: Decision, purchase: Purchase) -> Instance:
+        """Store the intent to buy together with the instance's knowledge of it."""
+        return self.save(decision, [Write(items.purchase_item(purchase), NEW)])
+
+    def purchases(self, instance_id: str) -> tuple[Purchase, ...]:
+        found = self._table.query_all(
+            "pk = :pk AND begins_with(sk, :sk)", {":pk": instance_id, ":sk": "purchase#"}
+        )
+        return tuple(map(items.read_purchase, found))
+
+    def settle(self, purchase: Purchase) -> None:
+        """Write a purchase's outcome by its key; one that is final stays as it is."""
+        values = {":intended": Outcome.INTENDED, ":unclear": Outcome.UNCLEAR}
+        try:
+            self._table.put(Write(items.purchase_item(purchase), _NOT_FINAL, values))
+        except ConditionFailed:
+            return
+
+    def events(self, instance_id: str) -> list[Event]:
+        found = self._table.query_all(
+            "pk = :pk AND begins_with(sk, :sk)", {":pk": instance_id, ":sk": "event#"}
+        )
+        return [items.read_event(item) for item in found]
+
+    def page(
+        self, *, name: str | None, status: str | None, limit: int, after: str | None
+    ) -> tuple[list[Instance], bool]:
+        """Newest first, from below the id `after`; and whether there may be more."""
+        index, key, value = _listing(name, status)
+        condition, values = "#key = :key", {":key": value}
+        if after:
+            condition, values = f"{condition} AND id < :after", {**values, ":after": after}
+        found: list[Instance] = []
+        start: Item | None = None
+        while True:
+            some, start = self._table.query(
+                condition,
+                values,
+                index=index,
+                names={"#key": key},
+                forward=False,
+                limit=limit + 1,
+                start=start,
+            )
+            found += [record for record in map(items.read_record, some) if status in (None, record.status)]
+            if len(found) > limit or not start:
+                return found[:limit], len(found) > limit
+
+    def count(self, *, name: str | None, status: str | None) -> int:
+        index, key, value = _listing(name, status)
+        if name is not None and status is not None:
+            found = self._table.query_all("#key = :key", {":key": value}, index=index, names={"#key": key})
+            return sum(items.read_record(item).status == status for item in found)
+        return self._table.count("#key = :key", {":key": value}, index=index, names={"#key": key})
+
+    def _stepped(self, record: Instance) -> Instance:
+        return replace(record, version=record.version + 1, token=self._new_token())
+
+
+def _history(decision: Decision) -> list[Write]:
+    events = [Write(items.event_item(event), NEW) for event in decision.events]
+    return events + [
+        Write(items.operation_item(decision.record.id, operation)) for operation in decision.operations
+    ]
+
+
+def _listing(name: str | None, status: str | None) -> tuple[str, str, str]:
+    if name is not None:
+        return "lookup", "lookup", f"name#{name}"
+    if status is not None:
+        return "status", "statusKey", f"instances#{status}"
+    return "listed", "listed", "instances"

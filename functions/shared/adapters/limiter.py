@@ -1,0 +1,246 @@
+"""Slots for calls to Novita, shared by all environments: one item, moved by arithmetic inside the write."""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from threading import Lock
+from typing import TYPE_CHECKING, cast
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from functions.shared.adapters.table import Item, marshal, unmarshal
+from functions.shared.domain import limit
+from functions.shared.domain.errors import NotNow
+from functions.shared.domain.limit import Kind, Lanes, Pace, Plan
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+logger = logging.getLogger(__name__)
+
+TABLE_FAILED = (ClientError, BotoCoreError)
+
+KEY = marshal({"pk": "limiter#novita", "sk": "limiter"})
+ATTRIBUTE = {"normal": "normalAt", "urgent": "urgentAt"}
+
+# Nobody has called yet.
+NO_ITEM_YET = "attribute_not_exists(pk)"
+# The lane stands idle as we think, so it starts from now and not from its last slot.
+LANE_IDLE = "{lane} <= :start"
+# Others hold slots ahead of us: ours follows the last of them, however many came in since we looked.
+LANE_BUSY = "{lane} > :start"
+# So many came in that the slot would be later than the caller may wait: none is taken.
+WITHIN_REACH = "{lane} <= :reach"
+# Novita asked for a pause since we looked: no slot before its end.
+SAME_PAUSE = "pausedUntil = :paused"
+# A shorter pause never ends a longer one.
+LONGER_PAUSE = "pausedUntil < :until"
+
+# Once for each thing that others may have changed since we looked: the item is there, a lane is no longer
+# idle, a pause. A busy lane never fails us, however many write to it, so nobody starves.
+ATTEMPTS = 6
+
+LONGEST_PAUSE = 3600.0
+WITHOUT_TABLE = 5.0  # seconds after which a purchase may ask again
+
+
+class Limiter:
+    def __init__(
+        self,
+        client: "DynamoDBClient",
+        table_name: str,
+        per_minute: int,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._client = client
+        self._table = table_name
+        self._pace = Pace.of(per_minute)
+        self._clock = clock
+        self._lanes: Lanes | None = None
+        self._lock = Lock()
+        self._allotment: deque[int] = deque()
+        self._batch, self._since, self._used = 1, 0, 0  # slots of the last write, its time, how many are used
+
+    def enter(
+        self, kind: Kind, wait_at_most: float, wait: Callable[[float], None], *, buying: bool = False
+    ) -> None:
+        """Returns when the call may be sent: `take`, wait, and take again if a pause came in between."""
+        left = wait_at_most
+        while delay := self.take(kind, left, buying=buying):
+            wait(delay)
+            if not self.paused():
+                return
+            left = max(0.0, left - delay)
+
+    def take(self, kind: Kind, wait_at_most: float, *, buying: bool = False) -> float:
+        """Seconds to wait before sending. Whoever waits looks at `paused` before sending: `enter` does both.
+
+        Raises NotNow if that would be longer than the caller may wait, or if the table fails a purchase.
+        """
+        now = _micros(self._clock())
+        latest = now + min(round(max(0.0, wait_at_most) * limit.SECOND), limit.LONGEST_WAIT)
+        slot = self._allotted(now, latest) if kind == "normal" else None
+        if slot is None:
+            slot = self._reserved(kind, now, latest, buying)
+        return max(0, slot - now) / limit.SECOND
+
+    def pause(self, seconds: float) -> None:
+        """Novita said 429: nobody sends before that time is over."""
+        until = _micros(self._clock()) + round(min(max(0.0, seconds), LONGEST_PAUSE) * limit.SECOND)
+        with self._lock:
+            self._allotment.clear()
+        known = self._lanes or Lanes()
+        self._lanes = replace(known, paused_until=max(until, known.paused_until))
+        try:
+            self._client.update_item(
+                TableName=self._table,
+                Key=KEY,
+                UpdateExpression=(
+                    "SET pausedUntil = :until, normalAt = if_not_exists(normalAt, :zero), "
+                    "urgentAt = if_not_exists(urgentAt, :zero)"
+                ),
+                ConditionExpression=f"{NO_ITEM_YET} OR {LONGER_PAUSE}",
+                ExpressionAttributeValues=marshal({":until": until, ":zero": 0}),
+            )
+        except TABLE_FAILED as error:
+            if not _is_condition(error):
+                self._table_failed(error)
+
+    def paused(self) -> bool:
+        try:
+            response = self._client.get_item(TableName=self._table, Key=KEY, ConsistentRead=True)
+            self._lanes = _lanes(response.get("Item"))
+        except TABLE_FAILED as error:
+            self._table_failed(error)
+        return self._lanes is not None and self._lanes.paused_until > _micros(self._clock())
+
+    def _reserved(self, kind: Kind, now: int, latest: int, buying: bool) -> int:
+        try:
+            return self._reserve(kind, now, latest)
+        except TABLE_FAILED as error:
+            self._table_failed(error)
+            if buying:
+                raise NotNow(
+                    "NOVITA_UNAVAILABLE",
+                    "Nothing is bought while calls to Novita cannot be counted",
+                    retry_after=WITHOUT_TABLE,
+                ) from error
+            # As if alone, but not through a pause that this process knows of.
+            slot = max(now, self._lanes.paused_until if self._lanes else 0)
+            return self._in_time(slot, now, latest)
+
+    def _reserve(self, kind: Kind, now: int, latest: int) -> int:
+        batch = self._wanted(now) if kind == "normal" else 1
+        for _ in range(ATTEMPTS):
+            lanes = self._lanes
+            plan = limit.plan(kind, lanes or Lanes(), now, self._pace, batch)
+            # Lanes only move on, so what was too far away when we last looked still is: no write needed.
+            self._in_time(plan.slot, now, latest)
+            try:
+                after = self._write(plan, lanes, latest)
+            except ClientError as error:
+                if not _is_condition(error):
+                    raise
+                self._lanes = _lanes(cast(Item, error.response).get("Item"))
+                continue
+            self._lanes = after
+            slot = limit.granted(plan, after, self._pace)
+            if kind == "normal":
+                self._allot(slot, batch, now)
+            return slot
+        raise _not_now(self._pace.normal_gap)
+
+    def _write(self, plan: Plan, lanes: Lanes | None, latest: int) -> Lanes:
+        if lanes is None:
+            first = Lanes(normal_at=plan.start + plan.moves[0].by)
+            self._client.put_item(
+                TableName=self._table,
+                Item=KEY | marshal(_item(first)),
+                ConditionExpression=NO_ITEM_YET,
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            )
+            return first
+        lead = self._pace.urgent_lead if plan.lane == "urgent" else 0
+        conditions = [SAME_PAUSE, WITHIN_REACH.format(lane=ATTRIBUTE[plan.lane])]
+        updates: list[str] = []
+        values = {":paused": lanes.paused_until, ":start": plan.start, ":reach": latest + lead}
+        for move in plan.moves:
+            lane = ATTRIBUTE[move.lane]
+            conditions.append((LANE_IDLE if move.idle else LANE_BUSY).format(lane=lane))
+            updates.append(f"{lane} = :{lane}" if move.idle else f"{lane} = {lane} + :{lane}")
+            values[f":{lane}"] = plan.start + move.by if move.idle else move.by
+        response = self._client.update_item(
+            TableName=self._table,
+            Key=KEY,
+            UpdateExpression=f"SET {', '.join(updates)}",
+            ConditionExpression=" AND ".join(conditions),
+            ExpressionAttributeValues=marshal(values),
+            ReturnValues="ALL_NEW",
+            ReturnValuesOnConditionCheckFailure="ALL_OLD",
+        )
+        return _lanes(cast(Item, response["Attributes"])) or Lanes()
+
+    def _in_time(self, slot: int, now: int, latest: int) -> int:
+        if slot > latest:
+            raise _not_now(slot - now)
+        return slot
+
+    def _wanted(self, now: int) -> int:
+        """As many slots as this process uses in the time they keep, and at most twice the last number."""
+        with self._lock:
+            using = self._used * limit.BATCH_TIME // max(1, now - self._since)
+            return max(1, min(using, self._batch * 2, self._pace.batch))
+
+    def _allot(self, slot: int, batch: int, now: int) -> None:
+        with self._lock:
+            self._batch, self._since, self._used = batch, now, 1
+            self._allotment.extend(slot + number * self._pace.normal_gap for number in range(1, batch))
+
+    def _allotted(self, now: int, latest: int) -> int | None:
+        with self._lock:
+            while self._allotment and self._allotment[0] < now - limit.BATCH_TIME:
+                self._allotment.popleft()
+            if self._lanes and self._lanes.paused_until > now:
+                self._allotment.clear()
+            if self._allotment and self._allotment[0] <= latest:
+                self._used += 1
+                return self._allotment.popleft()
+            return None
+
+    def _table_failed(self, error: Exception) -> None:
+        logger.warning("rate limit not reached", extra={"error": type(error).__name__})
+
+
+def _not_now(micros: int) -> NotNow:
+    return NotNow(
+        "RATE_LIMIT_EXCEEDED",
+        "No call to Novita is free within the time that this one may wait",
+        retry_after=micros / limit.SECOND,
+    )
+
+
+def _is_condition(error: Exception) -> bool:
+    lost = "ConditionalCheckFailedException"
+    return isinstance(error, ClientError) and error.response["Error"]["Code"] == lost
+
+
+def _item(lanes: Lanes) -> Item:
+    return {
+        "kind": "limiter",
+        "normalAt": lanes.normal_at,
+        "urgentAt": lanes.urgent_at,
+        "pausedUntil": lanes.paused_until,
+    }
+
+
+def _lanes(attributes: Item | None) -> Lanes | None:
+    if not attributes:
+        return None
+    item = unmarshal(attributes)
+    return Lanes(item["normalAt"], item["urgentAt"], item["pausedUntil"])
+
+
+def _micros(at: datetime) -> int:
+    return (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)

@@ -1,0 +1,153 @@
+"""A call through the gate, again where that is safe and may help, and never past the caller's time."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from functions.shared.adapters.novita.calls import Answer, Call, Lost, Repeat
+from functions.shared.adapters.novita.failures import Verdict, judge
+from functions.shared.adapters.novita.gate import Circuits, Limiter, Slot
+from functions.shared.domain.circuit import Permit, Probe, Refused
+from functions.shared.domain.errors import NotNow
+
+logger = logging.getLogger(__name__)
+
+ATTEMPTS = 3
+FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 30.0
+WORTH_SENDING_SECONDS = 0.2  # with less than this left, an attempt would only count as one more failure
+PROBE = Call("answer a probe", "GET", "/clusters", repeat=Repeat.NEVER)
+
+
+@dataclass(frozen=True)
+class TimeLimits:
+    """Of one attempt. It ends after connect and answer together, whatever the server does."""
+
+    connect_seconds: float = 3.0
+    answer_seconds: float = 10.0
+    purchase_seconds: float = 30.0
+
+    def answer(self, call: Call) -> float:
+        return self.purchase_seconds if call.buys else self.answer_seconds
+
+    def whole(self, call: Call) -> float:
+        return self.connect_seconds + self.answer(call)
+
+
+class Sender(Protocol):
+    def send(
+        self, call: Call, *, connect_timeout: float, read_timeout: float, at_most: float
+    ) -> Answer | Lost: ...
+
+
+class Attempts:
+    def __init__(
+        self,
+        transport: Sender,
+        circuits: Circuits,
+        limiter: Limiter,
+        *,
+        limits: TimeLimits,
+        wait: Callable[[float], None],
+        clock: Callable[[], float],
+        random: Callable[[], float],
+    ) -> None:
+        self._transport = transport
+        self._circuits = circuits
+        self._limiter = limiter
+        self._limits = limits
+        self._wait = wait
+        self._clock = clock
+        self._random = random
+
+    def make(self, call: Call, within: float) -> Answer:
+        until = self._clock() + within
+        attempt = 1
+        while True:
+            result = self._through_the_gate(call, until)
+            if isinstance(result, Answer):
+                return result
+            pause = self._pause(attempt, result)
+            in_time = self._clock() + pause + WORTH_SENDING_SECONDS < until
+            if attempt == ATTEMPTS or not in_time or not _may_repeat(call, result):
+                raise result.error
+            self._wait(pause)
+            attempt += 1
+
+    def _pause(self, attempt: int, verdict: Verdict) -> float:
+        jittered = self._random() * min(FIRST_WAIT_SECONDS * 2.0 ** (attempt - 1), LONGEST_WAIT_SECONDS)
+        return max(jittered, verdict.error.retry_after or 0.0)
+
+    def _through_the_gate(self, call: Call, until: float) -> Answer | Verdict:
+        permit = self._permit(call)
+        while isinstance(permit, Probe):
+            result = self._send(PROBE, permit, "urgent", until)
+            if isinstance(result, Verdict) and result.counts:
+                raise NotNow("CIRCUIT_BREAKER_OPEN", f"Novita does not answer yet; not asked to {call.what}")
+            permit = self._permit(call)
+        return self._send(call, permit, "urgent" if call.must_pass else "normal", until)
+
+    def _permit(self, call: Call) -> Permit:
+        permit = self._circuits.ask(call.circuit, must_pass=call.must_pass)
+        if isinstance(permit, Refused):
+            raise NotNow(
+                "CIRCUIT_BREAKER_OPEN",
+                f"Novita has failed too often lately; not asked to {call.what}",
+                retry_after=permit.retry_after,
+            )
+        return permit
+
+    def _send(self, call: Call, permit: Permit, slot: Slot, until: float) -> Answer | Verdict:
+        try:
+            self._take_slot(call, slot, until)
+            outcome = self._transport.send(
+                call,
+                connect_timeout=self._limits.connect_seconds,
+                read_timeout=self._limits.answer(call),
+                at_most=min(self._limits.whole(call), self._left(call, until)),
+            )
+        except Exception:  # no slot, no time, no key: nothing was sent
+            self._circuits.unused(permit)
+            raise
+        result = judge(call, outcome)
+        if isinstance(result, Verdict):
+            self._report(call, permit, result)
+        else:
+            self._circuits.succeeded(permit)
+        return result
+
+    def _take_slot(self, call: Call, slot: Slot, until: float) -> None:
+        """A purchase is only begun with time to wait for its whole answer."""
+        spare = self._left(call, until)
+        if call.buys:
+            spare -= self._limits.whole(call)
+        if spare <= 0:
+            raise _too_late(call)
+        wait_at_most = spare if call.buys else max(spare - WORTH_SENDING_SECONDS, 0.0)
+        self._limiter.enter(slot, wait_at_most, self._wait, buying=call.buys)
+
+    def _left(self, call: Call, until: float) -> float:
+        left = until - self._clock()
+        if left <= 0:
+            raise _too_late(call)
+        return left
+
+    def _report(self, call: Call, permit: Permit, verdict: Verdict) -> None:
+        if verdict.counts:
+            self._circuits.failed(permit)
+        else:
+            self._circuits.succeeded(permit)
+        if verdict.too_fast:
+            self._limiter.pause(verdict.error.retry_after or 0.0)
+        error = verdict.error
+        said = {"call": call.what, "code": error.code, "counts": verdict.counts, **(error.details or {})}
+        logger.warning("novita call failed", extra=said)
+
+
+def _too_late(call: Call) -> NotNow:
+    return NotNow("NOVITA_TIMEOUT", f"Too little time is left to {call.what}; nothing was sent")
+
+
+def _may_repeat(call: Call, verdict: Verdict) -> bool:
+    allowed = call.repeat is Repeat.FREELY or (call.repeat is Repeat.IF_UNSENT and verdict.unheard)
+    return verdict.again and allowed

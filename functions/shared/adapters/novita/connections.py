@@ -1,0 +1,100 @@
+"""HTTP connections on which no server can hold us longer than the time given, however slowly it drips."""
+
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from http.client import HTTPException
+from http.cookiejar import DefaultCookiePolicy
+from threading import Lock, Timer
+from types import TracebackType
+from typing import Any, Self
+
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.exceptions import NewConnectionError
+from urllib3.response import HTTPResponse
+
+
+class Alarm:
+    """Calls `ring` once after so many seconds, unless it was left by then."""
+
+    def __init__(self, seconds: float, ring: Callable[[], object]) -> None:
+        self.rang = False
+        self._left = False
+        self._ring = ring
+        self._lock = Lock()
+        self._timer = Timer(max(seconds, 0), self._go)
+        self._timer.daemon = True
+
+    def _go(self) -> None:
+        with self._lock:
+            if self._left:
+                return
+            self.rang = True
+            with suppress(OSError, RuntimeError, ValueError):  # the connection was closed in the meantime
+                self._ring()
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._lock:
+            self._left = True
+        self._timer.cancel()
+
+
+def _answered_in_time(connection: HTTPConnection, getresponse: Callable[[], HTTPResponse]) -> HTTPResponse:
+    """A socket's time-out starts again with every packet; this one does not."""
+    open_socket: socket.socket = connection.sock
+    with Alarm(connection.timeout or 0, lambda: open_socket.shutdown(socket.SHUT_RDWR)) as alarm:
+        try:
+            return getresponse()
+        except (OSError, HTTPException, ValueError) as error:  # the last from a TLS socket shut down
+            if alarm.rang:
+                raise TimeoutError("the headers did not arrive in time") from error
+            raise
+
+
+class _Http(HTTPConnection):
+    def getresponse(self) -> HTTPResponse:  # type: ignore[override] # as urllib3 itself has it
+        return _answered_in_time(self, super().getresponse)
+
+
+class _Https(HTTPSConnection):
+    def connect(self) -> None:
+        try:
+            super().connect()
+        except OSError as error:  # the TLS handshake failed: nothing was sent
+            raise NewConnectionError(self, "no TLS") from error
+
+    def getresponse(self) -> HTTPResponse:  # type: ignore[override] # as urllib3 itself has it
+        return _answered_in_time(self, super().getresponse)
+
+
+class _HttpPool(HTTPConnectionPool):
+    ConnectionCls = _Http
+
+
+class _HttpsPool(HTTPSConnectionPool):
+    ConnectionCls = _Https
+
+
+class _Adapter(HTTPAdapter):
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        super().init_poolmanager(*args, **kwargs)
+        self.poolmanager.pool_classes_by_scheme = {"http": _HttpPool, "https": _HttpsPool}
+
+
+def session() -> requests.Session:
+    """No retries, cookies, proxies or .netrc of its own: what is sent is what the client says."""
+    made = requests.Session()
+    made.trust_env = False
+    made.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+    made.mount("http://", _Adapter(max_retries=0))
+    made.mount("https://", _Adapter(max_retries=0))
+    return made

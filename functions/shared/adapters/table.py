@@ -1,0 +1,188 @@
+"""The one table: items in and out, conditional writes, and who won them."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+from botocore.exceptions import ClientError
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+Item = dict[str, Any]
+
+
+class _Numbers(TypeDeserializer):
+    """Numbers come back as the int or float they were; money is kept as text."""
+
+    def _deserialize_n(self, value: str) -> int | float:
+        return int(value) if value.lstrip("-").isdigit() else float(value)
+
+
+_serialize = TypeSerializer().serialize
+_deserialize = _Numbers().deserialize
+
+
+class ConditionFailed(Exception):
+    """Somebody else wrote first; `failed` has the positions of the refused writes of a transaction."""
+
+    def __init__(self, failed: frozenset[int] = frozenset({0})) -> None:
+        super().__init__("a conditional write was refused")
+        self.failed = failed
+
+
+@dataclass(frozen=True)
+class Write:
+    """A put of one item, or a delete where the item is only a key."""
+
+    item: Item
+    condition: str | None = None
+    values: Mapping[str, Any] | None = None
+    names: Mapping[str, str] | None = None
+
+
+NEW = "attribute_not_exists(pk)"  # nobody has written this item yet
+
+
+def marshal(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes that are None are left out; the round trip through JSON makes floats storable."""
+    plain = json.loads(json.dumps(item), parse_float=Decimal)
+    return {key: _serialize(value) for key, value in plain.items() if value is not None}
+
+
+def unmarshal(item: Mapping[str, Any]) -> Item:
+    return {key: _deserialize(value) for key, value in item.items()}
+
+
+class Table:
+    def __init__(self, client: "DynamoDBClient", name: str) -> None:
+        self.client = client
+        self.name = name
+
+    def get(self, pk: str, sk: str) -> Item | None:
+        answer = self.client.get_item(
+            TableName=self.name, Key={"pk": {"S": pk}, "sk": {"S": sk}}, ConsistentRead=True
+        )
+        return unmarshal(answer["Item"]) if "Item" in answer else None
+
+    def put(self, write: Write) -> None:
+        try:
+            self.client.put_item(TableName=self.name, **_put(write))
+        except ClientError as error:
+            raise _translated(error) from error
+
+    def transact(self, writes: Iterable[Write]) -> None:
+        items: list[Any] = [{"Put": {"TableName": self.name, **_put(write)}} for write in writes]
+        try:
+            self.client.transact_write_items(TransactItems=items)
+        except ClientError as error:
+            raise _translated(error) from error
+
+    def update(
+        self,
+        pk: str,
+        sk: str,
+        expression: str,
+        *,
+        condition: str,
+        values: Mapping[str, Any] | None = None,
+        names: Mapping[str, str] | None = None,
+    ) -> Item:
+        """Change parts of an item and return it whole."""
+        optional: dict[str, Any] = {}
+        if values:
+            optional["ExpressionAttributeValues"] = marshal(values)
+        if names:
+            optional["ExpressionAttributeNames"] = dict(names)
+        try:
+            answer = self.client.update_item(
+                TableName=self.name,
+                Key={"pk": {"S": pk}, "sk": {"S": sk}},
+                UpdateExpression=expression,
+                ConditionExpression=condition,
+                ReturnValues="ALL_NEW",
+                **optional,
+            )
+        except ClientError as error:
+            raise _translated(error) from error
+        return unmarshal(answer["Attributes"])
+
+    def query(
+        self,
+        condition: str,
+        values: Mapping[str, Any],
+        *,
+        index: str | None = None,
+        names: Mapping[str, str] | None = None,
+        forward: bool = True,
+        limit: int | None = None,
+        start: Mapping[str, Any] | None = None,
+        filter_by: str | None = None,
+    ) -> tuple[list[Item], Item | None]:
+        """One page, and the key to go on from."""
+        optional: dict[str, Any] = {"IndexName": index} if index else {"ConsistentRead": True}
+        if names:
+            optional["ExpressionAttributeNames"] = dict(names)
+        if limit:
+            optional["Limit"] = limit
+        if start:
+            optional["ExclusiveStartKey"] = marshal(start)
+        if filter_by:
+            optional["FilterExpression"] = filter_by
+        answer = self.client.query(
+            TableName=self.name,
+            KeyConditionExpression=condition,
+            ExpressionAttributeValues=marshal(values),
+            ScanIndexForward=forward,
+            **optional,
+        )
+        last = answer.get("LastEvaluatedKey")
+        return [unmarshal(item) for item in answer["Items"]], unmarshal(last) if last else None
+
+    def count(
+        self, condition: str, values: Mapping[str, Any], *, index: str, names: Mapping[str, str]
+    ) -> int:
+        pages = self.client.get_paginator("query").paginate(
+            TableName=self.name,
+            IndexName=index,
+            KeyConditionExpression=condition,
+            ExpressionAttributeNames=dict(names),
+            ExpressionAttributeValues=marshal(values),
+            Select="COUNT",
+        )
+        return sum(page["Count"] for page in pages)
+
+    def query_all(self, condition: str, values: Mapping[str, Any], **options: Any) -> list[Item]:
+        items, start = self.query(condition, values, **options)
+        while start:
+            more, start = self.query(condition, values, start=start, **options)
+            items += more
+        return items
+
+
+def _put(write: Write) -> dict[str, Any]:
+    put: dict[str, Any] = {"Item": marshal(write.item)}
+    if write.condition:
+        put["ConditionExpression"] = write.condition
+    if write.values:
+        put["ExpressionAttributeValues"] = marshal(write.values)
+    if write.names:
+        put["ExpressionAttributeNames"] = dict(write.names)
+    return put
+
+
+def _translated(error: ClientError) -> Exception:
+    """Another writer's doing is ConditionFailed; everything else stays what it is."""
+    code = error.response["Error"]["Code"]
+    if code == "ConditionalCheckFailedException":
+        return ConditionFailed()
+    if code == "TransactionCanceledException":
+        reasons = error.response.get("CancellationReasons", [])
+        lost = {"ConditionalCheckFailed", "TransactionConflict"}
+        failed = frozenset(i for i, reason in enumerate(reasons) if reason.get("Code") in lost)
+        if failed:
+            return ConditionFailed(failed)
+    return error

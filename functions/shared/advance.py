@@ -1,0 +1,84 @@
+"""One step of an instance: load, decide, act, save, and tell the next one when."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from functions.shared.adapters.instances import Instances
+from functions.shared.adapters.queues import Queues
+from functions.shared.domain.decide import decide
+from functions.shared.domain.decision import Decision, Policy
+from functions.shared.domain.errors import StaleInstance
+from functions.shared.domain.instance import Instance, Queue
+from functions.shared.domain.messages import StepMessage
+from functions.shared.domain.observation import Observation, Tick
+from functions.shared.log import correlated, logger
+
+# How each kind of call is made; the decision comes back too, since buying stores its intent first.
+Means = Mapping[type, Callable[[Decision, Any], tuple[Decision, Observation]]]
+
+_MOST_CALLS = 40  # far above what any step needs: a bound on a mistake, not a plan
+
+
+class Advance:
+    def __init__(
+        self, instances: Instances, queues: Queues, clock: Callable[[], datetime], policy: Policy
+    ) -> None:
+        self._instances = instances
+        self._queues = queues
+        self._clock = clock
+        self._policy = policy
+
+    def take(self, message: StepMessage, queue: Queue, means: Means) -> None:
+        """Take the step that the message asks for, unless it has been taken."""
+        record = self._instances.get(message.instance_id)
+        with correlated(
+            record.correlation_id if record else message.correlation_id, instance_id=message.instance_id
+        ):
+            if record is None or record.token != message.token:
+                logger.info("message out of date", known=record is not None)
+                return
+            if record.queue is not queue:  # another function has the means for it
+                self.nudge(record, record.next_check_at or self._clock())
+                return
+            self.step(record, means)
+
+    def step(self, record: Instance, means: Means) -> None:
+        step = self._clock()
+        decision = decide(record, Tick(), step, self._policy)
+        for _ in range(_MOST_CALLS):
+            if decision.call is None:
+                break
+            try:
+                decision, observation = means[type(decision.call)](decision, decision.call)
+            except StaleInstance:
+                logger.info("step overtaken")
+                return
+            after = decide(decision.record, observation, self._clock(), self._policy, step=step)
+            decision = combined(decision, after)
+        self.store(decision)
+
+    def store(self, decision: Decision) -> Instance | None:
+        """Save, and queue the next step; whoever was overtaken leaves both to the winner."""
+        try:
+            saved = self._instances.save(replace(decision, call=None))
+        except StaleInstance:
+            logger.info("step overtaken")
+            return None
+        for event in decision.events:
+            logger.info(event.type, sequence=event.sequence, reason=event.reason)
+        self.nudge(saved, decision.now)
+        return saved
+
+    def nudge(self, record: Instance, now: datetime) -> None:
+        if record.next_check_at is None:
+            return
+        message = StepMessage(record.id, record.token, record.correlation_id)
+        self._queues.send(record.queue, message, (record.next_check_at - now).total_seconds())
+
+
+def combined(before: Decision, after: Decision) -> Decision:
+    """The later decision with what the earlier one had already noted."""
+    changed = {operation.id: operation for operation in (*before.operations, *after.operations)}
+    return replace(after, events=(*before.events, *after.events), operations=tuple(changed.values()))

@@ -1,0 +1,121 @@
+"""What a caller may ask of an instance: the new record, or a refusal that names the status."""
+
+from dataclasses import replace
+from datetime import datetime
+
+from functions.shared.domain.decision import Decision, Policy
+from functions.shared.domain.errors import Conflict
+from functions.shared.domain.health import HealthCheck
+from functions.shared.domain.instance import Action, Fault, Instance, Operation, Spec
+from functions.shared.domain.status import RESTARTABLE, STARTABLE, STOPPABLE, Status
+
+_SUPERSEDED = Fault("OPERATION_SUPERSEDED", "Another operation took its place")
+
+
+def begin_create(
+    *,
+    instance_id: str,
+    name: str,
+    spec: Spec,
+    webhook_url: str | None,
+    actor: str,
+    correlation_id: str,
+    now: datetime,
+    policy: Policy,
+) -> Decision:
+    record = Instance(
+        id=instance_id,
+        name=name,
+        spec=spec,
+        status=Status.CREATING,
+        created_at=now,
+        updated_at=now,
+        deadline_at=now + policy.purchase_wait,
+        next_check_at=now,
+        actor=actor,
+        correlation_id=correlation_id,
+        webhook_url=webhook_url,
+        region=spec.region,
+    )
+    return Decision(record, now, policy, now, actor).note("instance.creating")
+
+
+def begin_start(
+    decision: Decision, operation_id: str, check: HealthCheck, webhook_url: str | None = None
+) -> Decision:
+    record = decision.record
+    if record.starting_again:
+        raise Conflict("STARTUP_OPERATION_IN_PROGRESS", f"{record.id} is being started already")
+    gone = record.machine_id is None or record.machine_id in record.gone
+    being_removed = any(
+        d.machine_id == record.machine_id and d.action is Action.DELETE for d in record.duties
+    )
+    if record.status not in STARTABLE or gone or being_removed:
+        raise _refusal("INSTANCE_NOT_STARTABLE", record, "started", gone or being_removed)
+    return _bring_up(decision, Action.START, operation_id, check, webhook_url)
+
+
+def begin_restart(
+    decision: Decision, operation_id: str, check: HealthCheck, webhook_url: str | None = None
+) -> Decision:
+    record = decision.record
+    if record.starting_again:
+        raise Conflict("STARTUP_OPERATION_IN_PROGRESS", f"{record.id} is being started already")
+    if record.status not in RESTARTABLE:
+        raise _refusal("INSTANCE_NOT_RESTARTABLE", record, "restarted")
+    return _bring_up(decision, Action.RESTART, operation_id, check, webhook_url)
+
+
+def begin_stop(decision: Decision, operation_id: str) -> Decision:
+    record = decision.record
+    if record.status not in STOPPABLE or record.machine_id is None or record.machine_id in record.gone:
+        raise _refusal("INSTANCE_NOT_STOPPABLE", record, "stopped", record.machine_id is None)
+    decision = _operate(decision, Action.STOP, operation_id)
+    return decision.move(
+        Status.STOPPING, pending=Action.STOP, deadline_at=None, health_check=None, next_check_at=decision.now
+    )
+
+
+def begin_delete(decision: Decision, operation_id: str) -> Decision:
+    """Idempotent: deleting what is being deleted changes nothing."""
+    record = decision.record
+    if record.status in (Status.DELETING, Status.TERMINATED):
+        return decision
+    decision = _operate(decision, Action.DELETE, operation_id)
+    decision = decision.move(
+        Status.DELETING, deadline_at=None, pending=None, health_check=None, next_check_at=decision.now
+    )
+    return decision.owe(record.machine_id, Action.DELETE) if record.machine_id else decision
+
+
+def _bring_up(
+    decision: Decision, action: Action, operation_id: str, check: HealthCheck, webhook_url: str | None
+) -> Decision:
+    stops = tuple(d for d in decision.record.duties if d.action is not Action.STOP)
+    decision = _operate(decision, action, operation_id).move(
+        Status.STARTING,
+        pending=action,
+        health_check=check,
+        health=None,
+        error=None,
+        duties=stops,
+        deadline_at=decision.now + decision.policy.boot_wait,
+        next_check_at=decision.now,
+        webhook_url=webhook_url or decision.record.webhook_url,
+    )
+    return decision.note("startup.initiated")
+
+
+def _operate(decision: Decision, kind: Action, operation_id: str) -> Decision:
+    decision = decision.operate("failed", _SUPERSEDED)
+    operation = Operation(
+        operation_id, kind, "initiated", decision.actor, decision.now, (("initiated", decision.now),)
+    )
+    return replace(decision.having(operation=operation), operations=(*decision.operations, operation))
+
+
+def _refusal(code: str, record: Instance, verb: str, without_machine: bool = False) -> Conflict:
+    why = " and has no machine" if without_machine else ""
+    return Conflict(
+        code, f"{record.id} is {record.status}{why} and cannot be {verb}", details={"status": record.status}
+    )

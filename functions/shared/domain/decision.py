@@ -1,0 +1,99 @@
+"""What a decision consists of, and how one grows: moves, notes, calls, due times."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from functions.shared.domain.instance import Action, Duty, Event, Fault, Instance, Operation
+from functions.shared.domain.observation import Call
+from functions.shared.domain.status import Status
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The waits that decisions are made with."""
+
+    poll: timedelta = timedelta(seconds=30)
+    purchase_wait: timedelta = timedelta(minutes=60)
+    boot_wait: timedelta = timedelta(minutes=20)
+    settle: timedelta = timedelta(seconds=120)
+    gone_confirm: timedelta = timedelta(seconds=10)
+
+
+@dataclass(frozen=True)
+class Decision:
+    record: Instance
+    now: datetime
+    policy: Policy
+    step: datetime  # when the step began: what was asked in it is not asked again
+    actor: str = "system"
+    events: tuple[Event, ...] = ()
+    operations: tuple[Operation, ...] = ()  # every operation that changed, as it is now
+    call: Call | None = None  # to be made before anything else is decided
+
+    def having(self, **changes: Any) -> "Decision":
+        return replace(self, record=replace(self.record, **changes))
+
+    def ask(self, call: Call) -> "Decision":
+        return replace(self, call=call)
+
+    def due(self, at: datetime | None) -> "Decision":
+        return self.having(next_check_at=at)
+
+    def move(
+        self, status: Status, reason: str | None = None, fault: Fault | None = None, **changes: Any
+    ) -> "Decision":
+        """The one way a status changes; a move that the table does not allow changes nothing."""
+        if not self.record.may_become(status):
+            return self
+        changed = self.having(status=status, updated_at=self.now, waiting=None, **changes)
+        return changed.note(f"instance.{status}", reason, fault)
+
+    def note(
+        self,
+        type_: str,
+        reason: str | None = None,
+        error: Fault | None = None,
+        health: Mapping[str, Any] | None = None,
+    ) -> "Decision":
+        record = self.record
+        operation = record.operation
+        began = operation.began_at if operation and not operation.ended else record.created_at
+        event = Event(
+            instance_id=record.id,
+            sequence=record.sequence + 1,
+            type=type_,
+            at=self.now,
+            status=record.status,
+            actor=self.actor,
+            correlation_id=record.correlation_id,
+            machine_id=record.machine_id,
+            region=record.region,
+            elapsed_ms=max(0, int((self.now - began).total_seconds() * 1000)),
+            reason=reason,
+            error=error,
+            health=health,
+            operation_id=operation.id if operation else None,
+            webhook_url=record.webhook_url,
+        )
+        return replace(self.having(sequence=event.sequence), events=(*self.events, event))
+
+    def operate(self, status: str, error: Fault | None = None) -> "Decision":
+        """Carry the operation under way on to its next phase, if there is one."""
+        operation = self.record.operation
+        if operation is None or operation.ended:
+            return self
+        changed = operation.to(status, self.now, error)
+        others = tuple(o for o in self.operations if o.id != changed.id)
+        return replace(self.having(operation=changed), operations=(*others, changed))
+
+    def owe(self, machine_id: str, action: Action) -> "Decision":
+        """Take on the duty to delete or stop a machine; deleting outdoes stopping."""
+        record = self.record
+        others = tuple(d for d in record.duties if d.machine_id != machine_id)
+        held = next((d for d in record.duties if d.machine_id == machine_id), None)
+        if machine_id in record.gone or (held and held.action in (action, Action.DELETE)):
+            return self
+        seen_at = (record.seen_at if machine_id == record.machine_id else None) or self.now
+        return self.having(duties=(*others, Duty(machine_id, action, seen_at)), next_check_at=self.now)

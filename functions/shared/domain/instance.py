@@ -1,0 +1,182 @@
+"""One rented machine as the service remembers it: what was asked for, what is known, what is due."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+from functions.shared.domain.health import HealthCheck
+from functions.shared.domain.machine import Endpoint
+from functions.shared.domain.status import AT_REST, NEXT, Status
+
+
+class Queue(StrEnum):
+    CREATE = "create"
+    MONITOR = "monitor"
+    STARTUP = "startup"
+
+
+class Action(StrEnum):
+    """A call that changes a machine at Novita."""
+
+    START = "start"
+    RESTART = "restart"
+    STOP = "stop"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What the caller asked for, with defaults filled in."""
+
+    product_name: str
+    template_id: str
+    gpu_num: int = 1
+    rootfs_size: int = 60
+    region: str | None = None
+    regions: tuple[str, ...] = ()
+    billing_mode: str = "spot"
+    max_price: Decimal | None = None
+    placement: str = "priority"
+    boot_wait_seconds: float | None = None
+    keep_on_failure: bool = False
+    health_check: HealthCheck | None = None
+    tags: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why something failed or waits: a code of the API's and a sentence."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Duty:
+    """A machine that must be deleted (or stopped) before this instance is at rest."""
+
+    machine_id: str
+    action: Action
+    seen_at: datetime
+    asked_at: datetime | None = None
+    missing_at: datetime | None = None
+    checked_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A start, stop, restart or delete that somebody asked for, from the request to its end."""
+
+    id: str
+    kind: Action
+    status: str  # initiated, monitoring, health_checking, completed, failed
+    actor: str
+    began_at: datetime
+    phases: tuple[tuple[str, datetime], ...] = ()
+    attempts: int = 0
+    error: Fault | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self.status in ("completed", "failed")
+
+    def to(self, status: str, at: datetime, error: Fault | None = None) -> "Operation":
+        if self.ended or self.status == status:
+            return self
+        return replace(self, status=status, phases=(*self.phases, (status, at)), error=error)
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to an instance; its number has no gaps."""
+
+    instance_id: str
+    sequence: int
+    type: str
+    at: datetime
+    status: Status
+    actor: str
+    correlation_id: str
+    machine_id: str | None = None
+    region: str | None = None
+    elapsed_ms: int | None = None
+    reason: str | None = None
+    error: Fault | None = None
+    health: Mapping[str, Any] | None = None
+    operation_id: str | None = None
+    webhook_url: str | None = None
+
+    @property
+    def id(self) -> str:
+        return f"evt_{self.instance_id.removeprefix('inst_')}_{self.sequence}"
+
+
+@dataclass(frozen=True)
+class Instance:
+    id: str
+    name: str
+    spec: Spec
+    status: Status
+    created_at: datetime
+    updated_at: datetime
+    deadline_at: datetime | None
+    next_check_at: datetime | None
+    actor: str
+    correlation_id: str
+    webhook_url: str | None = None
+    version: int = 0  # raised by every write; a write over another version is refused
+    token: str = ""  # changed by every step; a message with another token is out of date
+    sequence: int = 0  # of the last event
+    purchases: int = 0  # how many create calls were intended
+    unsettled: bool = False  # a purchase may still turn out bought
+    gone: tuple[str, ...] = ()  # machines of ours that Novita confirmed gone
+    machine_id: str | None = None
+    region: str | None = None
+    product_id: str | None = None
+    price: Decimal | None = None  # USD for one GPU and hour
+    bought_at: datetime | None = None
+    novita_status: str | None = None
+    endpoints: tuple[Endpoint, ...] = ()
+    expects_endpoints: bool = False
+    spot_status: str = ""
+    spot_reclaim_at: datetime | None = None
+    reviewed_at: datetime | None = None  # the step that last read the purchases
+    looked_at: datetime | None = None  # the step that last asked Novita for the machine
+    probed_at: datetime | None = None  # the step that last asked the application
+    seen_at: datetime | None = None  # when Novita last showed the machine
+    missing_at: datetime | None = None  # when a get first did not find it
+    acted_at: datetime | None = None  # when Novita last took an action of ours
+    ready_at: datetime | None = None
+    last_used_at: datetime | None = None
+    pending: Action | None = None  # asked for, not yet taken by Novita
+    duties: tuple[Duty, ...] = ()
+    operation: Operation | None = None
+    health: Mapping[str, Any] | None = None
+    health_check: HealthCheck | None = None  # of the start under way
+    error: Fault | None = None
+    waiting: Fault | None = None  # why the next step has not been possible yet
+
+    @property
+    def at_rest(self) -> bool:
+        return self.status in AT_REST and not self.duties and not self.unsettled and not self.pending
+
+    @property
+    def queue(self) -> Queue:
+        if self.status is Status.CREATING:
+            return Queue.CREATE
+        coming_up = self.status in (Status.STARTING, Status.RUNNING) and self.starting_again
+        return Queue.STARTUP if coming_up or self.status is Status.HEALTH_CHECKING else Queue.MONITOR
+
+    @property
+    def starting_again(self) -> bool:
+        """A start or restart is under way, rather than the first boot after a purchase."""
+        operation = self.operation
+        return (
+            operation is not None and not operation.ended and operation.kind in (Action.START, Action.RESTART)
+        )
+
+    def may_become(self, status: Status) -> bool:
+        return status in NEXT[self.status]

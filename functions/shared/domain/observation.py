@@ -1,0 +1,134 @@
+"""What was learned, and the calls through which more can be learned or done."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from functions.shared.domain.health import Report
+from functions.shared.domain.instance import Action, Fault
+from functions.shared.domain.machine import Machine
+from functions.shared.domain.purchase import Purchase
+
+# Calls: what decide wants done next.
+
+
+@dataclass(frozen=True)
+class Review:
+    """Read the instance's purchases."""
+
+
+@dataclass(frozen=True)
+class LookUp:
+    """Ask Novita's list for the machine of a purchase whose outcome is unclear."""
+
+    purchase: Purchase
+
+
+@dataclass(frozen=True)
+class WriteOff:
+    """Note that the machine of an unclear purchase never came to be."""
+
+    purchase: Purchase
+
+
+@dataclass(frozen=True)
+class Buy:
+    """Make one create call."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """Ask Novita for one machine."""
+
+    machine_id: str
+
+
+@dataclass(frozen=True)
+class Act:
+    action: Action
+    machine_id: str
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Ask the application inside whether it answers."""
+
+
+Call = Review | LookUp | WriteOff | Buy | Look | Act | Probe
+
+
+# Observations: what came of it. `began` is when the request that learned it was begun.
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Nothing was learned; time has passed."""
+
+
+@dataclass(frozen=True)
+class Books:
+    purchases: tuple[Purchase, ...]
+
+
+@dataclass(frozen=True)
+class NotThere:
+    """Novita's list has no machine of that purchase's name."""
+
+    purchase: Purchase
+    began: datetime
+
+
+@dataclass(frozen=True)
+class Seen:
+    machine: Machine
+    began: datetime
+    listed: bool = False  # read from a list, which may lack endpoints
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A get by id answered that there is no such machine."""
+
+    machine_id: str
+    began: datetime
+
+
+@dataclass(frozen=True)
+class Unlisted:
+    """A complete list did not have the machine, which proves nothing."""
+
+    machine_id: str
+    began: datetime
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Novita took the action."""
+
+    act: Act
+    at: datetime
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Novita refused the action, or the purchase could not be made, and asking again will not help."""
+
+    fault: Fault
+    act: Act | None = None
+    capacity: bool = False
+
+
+@dataclass(frozen=True)
+class Postponed:
+    """Not now: no slot, circuit open, Novita down, nothing on offer. Come back after the wait."""
+
+    fault: Fault
+    wait_seconds: float
+
+
+@dataclass(frozen=True)
+class Probed:
+    report: Report
+    began: datetime
+
+
+Observation = Tick | Books | NotThere | Seen | Missing | Unlisted | Taken | Refused | Postponed | Probed

@@ -1,0 +1,50 @@
+"""The statuses of an instance, and the one table of which may follow which."""
+
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    CREATING = "creating"
+    STARTING = "starting"
+    RUNNING = "running"
+    HEALTH_CHECKING = "health_checking"
+    READY = "ready"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    EXITED = "exited"
+    MIGRATING = "migrating"
+    FAILED = "failed"
+    DELETING = "deleting"
+    TERMINATED = "terminated"
+
+
+_LIVE_ENDS = {Status.EXITED, Status.MIGRATING, Status.STOPPING, Status.DELETING, Status.TERMINATED}
+# A machine that was off can be seen on again: somebody started it at Novita's console.
+_OFF_ENDS = {Status.STARTING, Status.RUNNING, Status.MIGRATING, Status.DELETING, Status.TERMINATED}
+
+NEXT: dict[Status, frozenset[Status]] = {
+    Status.CREATING: frozenset({Status.STARTING, Status.FAILED, Status.DELETING}),
+    Status.STARTING: frozenset({Status.RUNNING, Status.FAILED} | _LIVE_ENDS),
+    Status.RUNNING: frozenset(
+        {Status.HEALTH_CHECKING, Status.READY, Status.STARTING, Status.FAILED} | _LIVE_ENDS
+    ),
+    Status.HEALTH_CHECKING: frozenset({Status.READY, Status.STARTING, Status.FAILED} | _LIVE_ENDS),
+    Status.READY: frozenset({Status.STARTING} | _LIVE_ENDS),
+    Status.STOPPING: frozenset({Status.STOPPED, Status.DELETING, Status.TERMINATED}),
+    Status.STOPPED: frozenset(_OFF_ENDS),
+    Status.EXITED: frozenset(_OFF_ENDS),
+    Status.MIGRATING: frozenset({Status.RUNNING, Status.FAILED} | _LIVE_ENDS) - {Status.MIGRATING},
+    Status.FAILED: frozenset(
+        {Status.CREATING, Status.STARTING, Status.STOPPING, Status.DELETING, Status.TERMINATED}
+    ),
+    Status.DELETING: frozenset({Status.TERMINATED}),
+    Status.TERMINATED: frozenset(),
+}
+
+# Nothing is due for these on their own account; a duty towards a machine still may be.
+AT_REST = frozenset(
+    {Status.RUNNING, Status.READY, Status.STOPPED, Status.EXITED, Status.FAILED, Status.TERMINATED}
+)
+STARTABLE = frozenset({Status.EXITED, Status.STOPPED, Status.FAILED})
+RESTARTABLE = frozenset({Status.RUNNING, Status.HEALTH_CHECKING, Status.READY})
+STOPPABLE = RESTARTABLE | {Status.STARTING, Status.MIGRATING, Status.FAILED}

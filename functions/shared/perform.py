@@ -1,0 +1,122 @@
+"""Making the calls that decisions ask for, and telling what came of them."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+from functions.shared.adapters.instances import Instances
+from functions.shared.adapters.novita.client import Novita
+from functions.shared.advance import Means
+from functions.shared.domain.decision import Decision
+from functions.shared.domain.errors import (
+    InvalidState,
+    MachineNotFound,
+    NoCapacity,
+    NovitaForNow,
+    NovitaRefused,
+    OstlerError,
+)
+from functions.shared.domain.instance import Action, Fault
+from functions.shared.domain.observation import (
+    Act,
+    Books,
+    Look,
+    LookUp,
+    Missing,
+    NotThere,
+    Observation,
+    Postponed,
+    Refused,
+    Review,
+    Seen,
+    Taken,
+    WriteOff,
+)
+from functions.shared.domain.purchase import Outcome
+
+
+def fault_of(error: OstlerError) -> Fault:
+    return Fault(error.code, error.message)
+
+
+class Calls:
+    """The calls that every function can make: reading the books, looking, starting, stopping, deleting."""
+
+    def __init__(
+        self,
+        instances: Instances,
+        novita: Novita,
+        clock: Callable[[], datetime],
+        time_left: Callable[[], float],
+        poll_seconds: float,
+    ) -> None:
+        self._instances = instances
+        self._novita = novita
+        self._clock = clock
+        self._time_left = time_left
+        self._poll_seconds = poll_seconds
+
+    def means(self) -> Means:
+        return {
+            Review: self._review,
+            LookUp: self._look_up,
+            WriteOff: self._write_off,
+            Look: self._look,
+            Act: self._act,
+        }
+
+    def postponed(self, error: OstlerError) -> Postponed:
+        return Postponed(fault_of(error), error.retry_after or self._poll_seconds)
+
+    def _review(self, decision: Decision, _: Review) -> tuple[Decision, Observation]:
+        return decision, Books(self._instances.purchases(decision.record.id))
+
+    def _look_up(self, decision: Decision, call: LookUp) -> tuple[Decision, Observation]:
+        began = self._clock()
+        try:
+            listed = self._novita.list(name=call.purchase.name, within=self._within())
+        except (NovitaForNow, NovitaRefused) as error:
+            return decision, self.postponed(error)
+        found = next((machine for machine in listed if machine.name == call.purchase.name), None)
+        if found is None:
+            return decision, NotThere(call.purchase, began)
+        bought = replace(call.purchase, outcome=Outcome.BOUGHT, machine_id=found.id, ended_at=began)
+        self._instances.settle(bought)
+        return self._review(decision, Review())
+
+    def _write_off(self, decision: Decision, call: WriteOff) -> tuple[Decision, Observation]:
+        self._instances.settle(replace(call.purchase, outcome=Outcome.ABSENT))
+        return self._review(decision, Review())
+
+    def _look(self, decision: Decision, call: Look) -> tuple[Decision, Observation]:
+        began = self._clock()
+        try:
+            return decision, Seen(self._novita.get(call.machine_id, within=self._within()), began)
+        except MachineNotFound:
+            return decision, Missing(call.machine_id, began)
+        except (NovitaForNow, NovitaRefused) as error:
+            return decision, self.postponed(error)
+
+    def _act(self, decision: Decision, call: Act) -> tuple[Decision, Observation]:
+        began = self._clock()
+        act = {
+            Action.START: self._novita.start,
+            Action.RESTART: self._novita.restart,
+            Action.STOP: self._novita.stop,
+            Action.DELETE: self._novita.delete,
+        }[call.action]
+        try:
+            act(call.machine_id, within=self._within())
+        except MachineNotFound:
+            return decision, Missing(call.machine_id, began)
+        except InvalidState as error:
+            return decision, Refused(Fault("NOVITA_INVALID_STATE", error.message), call)
+        except NovitaRefused as error:
+            return decision, Refused(fault_of(error), call, capacity=isinstance(error, NoCapacity))
+        except NovitaForNow as error:
+            return decision, self.postponed(error)
+        return decision, Taken(call, self._clock())
+
+    def _within(self) -> float:
+        """Leave the function time to save what it learned."""
+        return max(0.1, min(20.0, self._time_left() - 10.0))

@@ -1,0 +1,27 @@
+"""The environment of every function: what the stack made, and what people set."""
+
+from infra.options import ContextError, Options
+from infra.queues import Queues
+from infra.secrets import Secrets
+from infra.table import Table
+from infra.topic import Topic
+
+
+def environment(
+    table: Table, queues: Queues, topic: Topic, secrets: Secrets, options: Options
+) -> dict[str, str]:
+    made = {
+        "TABLE_NAME": table.name,
+        "TOPIC_ARN": topic.arn,
+        "CREATE_QUEUE_URL": queues.url("create"),
+        "MONITOR_QUEUE_URL": queues.url("monitor"),
+        "STARTUP_QUEUE_URL": queues.url("startup"),
+        "WEBHOOK_QUEUE_URL": queues.url("webhook"),
+        "NOVITA_SECRET_ID": secrets.novita_arn,
+        "WEBHOOK_SECRET_ID": secrets.webhook_arn,
+        "POWERTOOLS_SERVICE_NAME": "ostler",
+        "AUTH": options.auth,
+    }
+    for name in made.keys() & options.settings.keys():
+        raise ContextError(f"settings.{name}", options.settings[name], "the stack sets this itself")
+    return {"MAX_RETRY_ATTEMPTS": str(options.max_retry_attempts), **options.settings, **made}

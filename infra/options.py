@@ -1,0 +1,142 @@
+"""What can be chosen at deploy time: read from CDK context, checked, and named when wrong."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aws_cdk import RemovalPolicy
+from aws_cdk.aws_logs import RetentionDays
+
+AUTH_MODES = ("keys", "iam", "jwt")
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+SETTING_NAME = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
+
+# Lambda keeps these names for itself, and a deploy that sets one is refused halfway.
+RESERVED_PREFIXES = ("AWS_", "LAMBDA_")
+
+
+class ContextError(ValueError):
+    """A context value that cannot be used; its text begins with the value's name."""
+
+    def __init__(self, name: str, given: object, wanted: str) -> None:
+        super().__init__(f"context {name} is {given!r}: {wanted}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    ephemeral: bool
+    log_retention: RetentionDays
+    max_retry_attempts: int
+    max_concurrent_jobs: int
+    throttle_burst: int
+    throttle_rate: int
+    auth: str
+    jwt_issuer: str
+    jwt_audience: tuple[str, ...]
+    cors_origins: tuple[str, ...]
+    local_api_id: str
+    log_level: str
+    settings: Mapping[str, str]
+
+    @classmethod
+    def read(cls, context: Callable[[str], Any]) -> "Options":
+        """`context` gives a value by name; the defaults are those of cdk.json."""
+        settings = _settings(context("settings"))
+        auth = _one_of("auth", context("auth"), AUTH_MODES)
+        # MAX_RETRY_ATTEMPTS is also a setting of the functions: given there, the queues follow it.
+        retries = settings.get("MAX_RETRY_ATTEMPTS", context("MAX_RETRY_ATTEMPTS"))
+        return cls(
+            ephemeral=_flag("ephemeral", context("ephemeral")),
+            log_retention=_retention("logRetention", context("logRetention")),
+            max_retry_attempts=_whole("MAX_RETRY_ATTEMPTS", retries, 0, 10),
+            # 2 and 1000 are the bounds that Lambda sets for an event source.
+            max_concurrent_jobs=_whole("MAX_CONCURRENT_JOBS", context("MAX_CONCURRENT_JOBS"), 2, 1000),
+            throttle_burst=_whole("throttleBurst", context("throttleBurst"), 1, 5000),
+            throttle_rate=_whole("throttleRate", context("throttleRate"), 1, 10000),
+            auth=auth,
+            jwt_issuer=_address("jwtIssuer", context("jwtIssuer")) if auth == "jwt" else "",
+            jwt_audience=_some("jwtAudience", context("jwtAudience")) if auth == "jwt" else (),
+            cors_origins=_names("corsOrigins", context("corsOrigins")),
+            local_api_id=_hex("localApiId", context("localApiId")),
+            log_level=_one_of("settings.LOG_LEVEL", settings.get("LOG_LEVEL", "INFO"), LOG_LEVELS),
+            settings=settings,
+        )
+
+    @property
+    def removal(self) -> RemovalPolicy:
+        """What becomes of data when the stack goes."""
+        return RemovalPolicy.DESTROY if self.ephemeral else RemovalPolicy.RETAIN
+
+
+def _flag(name: str, given: object) -> bool:
+    return _one_of(name, str(given).lower(), ("true", "false")) == "true"
+
+
+def _whole(name: str, given: object, low: int, high: int) -> int:
+    wanted = f"must be a whole number from {low} to {high}"
+    try:
+        number = int(str(given))
+    except ValueError:
+        raise ContextError(name, given, wanted) from None
+    if not low <= number <= high:
+        raise ContextError(name, given, wanted)
+    return number
+
+
+def _one_of(name: str, given: object, choices: tuple[str, ...]) -> str:
+    if given not in choices:
+        raise ContextError(name, given, f"must be one of {', '.join(choices)}")
+    return str(given)
+
+
+def _retention(name: str, given: object) -> RetentionDays:
+    return RetentionDays[_one_of(name, given, tuple(RetentionDays.__members__))]
+
+
+def _address(name: str, given: object) -> str:
+    if not isinstance(given, str) or not given.startswith("https://"):
+        raise ContextError(name, given, "must be an https address, since auth is jwt")
+    return given
+
+
+def _names(name: str, given: object) -> tuple[str, ...]:
+    """A list, or a string with commas, as `cdk -c` can only give strings."""
+    parts = given.split(",") if isinstance(given, str) else given or []
+    if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
+        raise ContextError(name, given, "must be a list of strings, or one string with commas")
+    return tuple(part.strip() for part in parts if part.strip())
+
+
+def _some(name: str, given: object) -> tuple[str, ...]:
+    names = _names(name, given)
+    if not names:
+        raise ContextError(name, given, "must name at least one, since auth is jwt")
+    return names
+
+
+def _hex(name: str, given: object) -> str:
+    if given and not (isinstance(given, str) and re.fullmatch(r"[0-9a-f]{8}", given)):
+        raise ContextError(name, given, "must be 8 hexadecimal characters")
+    return str(given or "")
+
+
+def _settings(given: object) -> dict[str, str]:
+    try:
+        entries = json.loads(given) if isinstance(given, str) else given or {}
+    except ValueError:
+        raise ContextError("settings", given, "must be a JSON object") from None
+    if not isinstance(entries, dict):
+        raise ContextError("settings", given, "must be a JSON object")
+    return {name: _setting(name, value) for name, value in entries.items()}
+
+
+def _setting(name: str, value: object) -> str:
+    if not SETTING_NAME.fullmatch(name):
+        raise ContextError(f"settings.{name}", value, "a setting's name must be UPPER_SNAKE_CASE")
+    if name.startswith(RESERVED_PREFIXES):
+        raise ContextError(f"settings.{name}", value, "names that begin so belong to Lambda")
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ContextError(f"settings.{name}", value, "must be a string or a number")
+    return str(value)

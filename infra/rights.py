@@ -1,0 +1,61 @@
+"""What each function may do, written out: actions on named resources, and nothing else."""
+
+from aws_cdk import aws_iam as iam
+
+from infra.queues import Queues
+from infra.secrets import Secrets
+from infra.table import Table
+from infra.topic import Topic
+
+Rights = dict[str, list[iam.PolicyStatement]]
+
+
+def rights(table: Table, queues: Queues, topic: Topic, secrets: Secrets) -> Rights:
+    # A transaction needs the rights of the writes it is made of, and no right of its own.
+    read_write = allow(
+        "dynamodb", "GetItem BatchGetItem Query PutItem UpdateItem DeleteItem ConditionCheckItem", table.arn
+    )
+    query_indexes = allow("dynamodb", "Query", *table.index_arns)
+    send_steps = send(queues, "create", "monitor", "startup")
+    send_all = send(queues, "create", "monitor", "startup", "webhook")
+    read_novita_key = allow("secretsmanager", "GetSecretValue", secrets.novita_arn)
+    read_webhook_master = allow("secretsmanager", "GetSecretValue", secrets.webhook_arn)
+    steps = [read_write, query_indexes, send_steps, read_novita_key]
+
+    return {
+        "api": [
+            read_write,
+            query_indexes,
+            send_all,
+            allow("sqs", "GetQueueAttributes", *queues.arns(*queues.work), *queues.dead_arns),
+            read_novita_key,
+            read_webhook_master,
+        ],
+        "create": [*steps, consume(queues, "create")],
+        "monitor": [*steps, consume(queues, "monitor")],
+        "startup": [*steps, consume(queues, "startup")],
+        "webhook": [read_write, send(queues, "webhook"), read_webhook_master, consume(queues, "webhook")],
+        "reconcile": [read_write, query_indexes, send_all, read_novita_key],
+        "announce": [
+            allow("dynamodb", "DescribeStream GetRecords GetShardIterator ListStreams", table.stream_arn),
+            allow("dynamodb", "GetItem PutItem UpdateItem", table.arn),
+            allow("sns", "Publish", topic.arn),
+            send(queues, "webhook"),
+        ],
+    }
+
+
+def allow(service: str, actions: str, *resources: str) -> iam.PolicyStatement:
+    return iam.PolicyStatement(
+        actions=[f"{service}:{action}" for action in actions.split()], resources=list(resources)
+    )
+
+
+def send(queues: Queues, *names: str) -> iam.PolicyStatement:
+    return allow("sqs", "SendMessage", *queues.arns(*names))
+
+
+def consume(queues: Queues, name: str) -> iam.PolicyStatement:
+    """What the event source needs, and setting the wait after a failure."""
+    actions = "ReceiveMessage DeleteMessage GetQueueAttributes ChangeMessageVisibility"
+    return allow("sqs", actions, *queues.arns(name))

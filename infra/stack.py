@@ -1,0 +1,60 @@
+"""The architecture on one page."""
+
+from pathlib import Path
+
+from aws_cdk import CfnOutput, Stack
+from constructs import Construct
+
+from infra.api import Api
+from infra.environment import environment
+from infra.functions import Functions
+from infra.options import Options
+from infra.queues import Queues
+from infra.rights import rights
+from infra.schedule import Schedule
+from infra.secrets import Secrets
+from infra.table import Table
+from infra.topic import Topic
+
+
+class OstlerStack(Stack):
+    """
+    callers → Api → api ──→ Queues → create, monitor, startup, webhook
+                     │                   │
+                     └──────→ Table ←────┴─── reconcile ← Schedule
+                                │
+                                └─ stream → announce → Topic, webhook queue
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, asset: Path, options: Options) -> None:
+        super().__init__(scope, construct_id, description="Ostler: looks after rented GPU machines")
+
+        table = Table(self, "Table", removal=options.removal)
+        queues = Queues(self, "Queues", max_receives=options.max_retry_attempts + 1)
+        topic = Topic(self, "Topic")
+        secrets = Secrets(self, "Secrets", removal=options.removal)
+
+        functions = Functions(
+            self,
+            "Functions",
+            asset=asset,
+            environment=environment(table, queues, topic, secrets, options),
+            rights=rights(table, queues, topic, secrets),
+            options=options,
+        ).by_name
+
+        api = Api(self, "Api", function=functions["api"], options=options)
+        queues.feed(functions, max_concurrency=options.max_concurrent_jobs)
+        table.feed(functions["announce"])
+        Schedule(self, "Schedule", reconcile=functions["reconcile"])
+
+        for name, value in {
+            "ApiUrl": api.url,
+            "ApiId": api.id,
+            "TableName": table.name,
+            "TopicArn": topic.arn,
+            "NovitaSecretId": secrets.novita_arn,
+            "WebhookSecretId": secrets.webhook_arn,
+            **{f"{name.capitalize()}QueueUrl": queues.url(name) for name in queues.work},
+        }.items():
+            CfnOutput(self, name, value=value)

@@ -1,0 +1,75 @@
+"""The one table: every record, and the stream that events leave by."""
+
+from aws_cdk import RemovalPolicy
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+TEXT = dynamodb.AttributeType.STRING
+NUMBER = dynamodb.AttributeType.NUMBER
+ALL = dynamodb.ProjectionType.ALL
+KEYS_ONLY = dynamodb.ProjectionType.KEYS_ONLY
+
+# name: (partition key, sort key, its type, what it carries)
+INDEXES = {
+    "due": ("due", "dueAt", NUMBER, KEYS_ONLY),  # what is overdue; each is read again before it is acted on
+    "listed": ("listed", "id", TEXT, ALL),  # everything of a kind, by time
+    "status": ("statusKey", "id", TEXT, ALL),  # everything of a kind in a status
+    "lookup": ("lookup", "id", TEXT, ALL),  # by name, by Novita id
+}
+
+# Only events that nobody has announced yet; every other write would wake the function for nothing.
+UNANNOUNCED = {
+    "eventName": ["INSERT", "MODIFY"],
+    "dynamodb": {"NewImage": {"kind": {"S": ["event"]}, "due": {"S": [{"exists": True}]}}},
+}
+
+
+class Table(Construct):
+    def __init__(self, scope: Construct, construct_id: str, *, removal: RemovalPolicy) -> None:
+        super().__init__(scope, construct_id)
+        self._table = dynamodb.Table(
+            self,
+            "Table",
+            partition_key=_key("pk", TEXT),
+            sort_key=_key("sk", TEXT),
+            billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
+            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+                point_in_time_recovery_enabled=True
+            ),
+            encryption=dynamodb.TableEncryption.AWS_MANAGED,
+            time_to_live_attribute="expiresAt",
+            stream=dynamodb.StreamViewType.NEW_IMAGE,
+            removal_policy=removal,
+            deletion_protection=removal == RemovalPolicy.RETAIN,
+        )
+        for name, (partition, sort, sort_type, projection) in INDEXES.items():
+            self._table.add_global_secondary_index(
+                index_name=name,
+                partition_key=_key(partition, TEXT),
+                sort_key=_key(sort, sort_type),
+                projection_type=projection,
+            )
+        self.name = self._table.table_name
+        self.arn = self._table.table_arn
+        self.index_arns = [f"{self.arn}/index/{name}" for name in INDEXES]
+        self.stream_arn = str(self._table.table_stream_arn)
+
+    def feed(self, announce: lambda_.IFunction) -> None:
+        lambda_.EventSourceMapping(
+            self,
+            "Stream",
+            target=announce,
+            event_source_arn=self.stream_arn,
+            starting_position=lambda_.StartingPosition.TRIM_HORIZON,
+            filters=[lambda_.FilterCriteria.filter(UNANNOUNCED)],
+            batch_size=25,
+            # The function deals with a record that fails. These bound what is left, a crash: a shard must
+            # not stand still for a day. An event that was given up is still due, so the sweep sends it.
+            bisect_batch_on_error=True,
+            retry_attempts=5,
+        )
+
+
+def _key(name: str, kind: dynamodb.AttributeType) -> dynamodb.Attribute:
+    return dynamodb.Attribute(name=name, type=kind)

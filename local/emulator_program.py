@@ -1,0 +1,52 @@
+"""The emulator's process: ministack, with two of its gaps closed.
+
+Functions' output goes to a file of its own (ministack would keep it in its memory, a log stream for each
+invocation), and a table's stream is kept over a clean stop (ministack keeps only how far it was read, so a
+restarted stream would stand still until it had grown as long again).
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from ministack import app
+from ministack.services import dynamodb, lambda_svc
+
+STREAMS = {"streamRecords": dynamodb._stream_records, "streamTrimmed": dynamodb._stream_trimmed}
+
+
+def main() -> None:
+    (function_log,) = sys.argv[1:]
+    sys.argv = sys.argv[:1]
+    lambda_svc._emit_lambda_logs = _FunctionLog(Path(function_log)).write
+    dynamodb.get_state, dynamodb.load_persisted_state = _keeping_streams(
+        dynamodb.get_state, dynamodb.load_persisted_state
+    )
+    app.main()
+
+
+class _FunctionLog:
+    def __init__(self, file: Path) -> None:
+        self._file = file.open("a", buffering=1)
+
+    def write(self, function: Any, request_id: str, output: str, error: bool, *_: Any, **__: Any) -> None:
+        config = function.get("config") or function
+        lines = output.splitlines() or ([f"failed without a word, request {request_id}"] if error else [])
+        self._file.write("".join(f"{config['FunctionName']} {line}\n" for line in lines))
+
+
+def _keeping_streams(get_state: Any, load_state: Any) -> tuple[Any, Any]:
+    def get() -> Any:
+        return get_state() | STREAMS
+
+    def load(data: Any) -> None:
+        load_state(data)
+        for name, store in STREAMS.items():
+            if name in data:
+                store._data.update(data[name]._data)
+
+    return get, load
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""What can be done to a machine that stands: start, stop, restart, migrate, edit, upgrade, remove."""
+
+from pydantic import Field
+
+from local.novita import lifecycle
+from local.novita.errors import ApiError
+from local.novita.images import check_image
+from local.novita.machines import Machine
+from local.novita.orders import Env
+from local.novita.ports import Port, check_ports
+from local.novita.wire import Lenient
+from local.novita.world import World
+
+BRINGS_UP = frozenset({"start", "migrate"})
+
+
+class Target(Lenient):
+    instance_id: str = Field(min_length=1)
+
+
+class Edit(Target):
+    ports: list[Port] | None = None
+    expand_root_disk: int = Field(default=0, ge=0)
+
+
+class NetworkVolume(Lenient):
+    volume_mounts: list[dict[str, str]]
+
+
+class Upgrade(Target):
+    image_url: str = Field(min_length=1, max_length=500)
+    image_auth_id: str = ""
+    envs: list[Env] = Field(max_length=100)
+    command: str = Field(max_length=2047)
+    entrypoint: str = Field(default="", max_length=2047)
+    save: bool
+    network_volume: NetworkVolume
+
+
+def act(world: World, name: str, id_: str) -> Machine:
+    machine = world.held(id_)
+    now = world.clock.now()
+    lifecycle.check_allowed(name, machine.status(now))
+    if name in BRINGS_UP:
+        _check_gpus(world, name, machine)
+        machine.forget_reclaim(now)
+    machine.plan(now, lifecycle.action_steps(lifecycle.ACTIONS[name], now, world.settings))
+    return machine
+
+
+def remove(world: World, id_: str) -> Machine:
+    machine = world.held(id_)
+    now = world.clock.now()
+    if machine.bought.billing_mode == "monthly":
+        raise ApiError("PREPAID_INSTANCE_NOT_SUPPORT_RELEASE", "a monthly instance cannot be released")
+    if machine.status(now) not in lifecycle.REMOVING:
+        machine.plan(now, lifecycle.action_steps(lifecycle.REMOVE, now, world.settings))
+    return machine
+
+
+def edit(world: World, change: Edit) -> None:
+    machine = world.held(change.instance_id)
+    status = machine.status(world.clock.now())
+    if status not in ("running", "exited"):
+        raise ApiError("CONFLICT", f"invalid state change: cannot edit an instance that is {status}")
+    size = machine.rootfs_size + change.expand_root_disk
+    if size > machine.bought.max_root_fs:
+        raise ApiError("VALIDATOR_PARAM", f"expandRootDisk: {size} GB is more than the product allows")
+    if change.ports is not None:
+        check_ports(change.ports, len(machine.tools))
+        machine.ports = change.ports
+    machine.rootfs_size = size
+
+
+def upgrade(world: World, change: Upgrade) -> None:
+    lifecycle.check_allowed("upgrade", world.held(change.instance_id).status(world.clock.now()))
+    mounts = change.network_volume.volume_mounts
+    if mounts:
+        raise ApiError("NETWORK_STORAGE_NOT_FOUND", f"storage {mounts[0].get('id', '')} not found")
+    check_image(world, change.image_url, "", change.image_auth_id)
+    machine = act(world, "upgrade", change.instance_id)
+    machine.image_url, machine.image_auth_id = change.image_url, change.image_auth_id
+    machine.envs, machine.command, machine.entrypoint = change.envs, change.command, change.entrypoint
+
+
+def _check_gpus(world: World, name: str, machine: Machine) -> None:
+    """A stopped machine has given its GPUs back; a moving one needs others before it leaves its own."""
+    if not world.settings.balance_enough:
+        raise ApiError("BALANCE_NOT_ENOUGH", "balance not enough")
+    bought = machine.bought
+    product = world.products.get(bought.product_id)
+    if product is None or world.stock().free(product, bought.region) < bought.gpu_num:
+        reason = "INSUFFICIENT_RESOURCE" if name == "start" else "MIGRATE_INSUFFICIENT_RESOURCE"
+        raise ApiError(reason, f"no {bought.gpu_num} GPUs of {bought.product_id} in {bought.region}")

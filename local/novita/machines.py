@@ -1,0 +1,125 @@
+"""A rented machine; what it is at any time is a pure function of its tracks and that time."""
+
+from dataclasses import dataclass, field
+
+from local.novita import lifecycle
+from local.novita.orders import Env, Tool
+from local.novita.ports import Port
+from local.novita.timeline import Step, Track
+
+
+@dataclass(frozen=True)
+class Spot:
+    """`status` is None until someone says otherwise on a machine that is not spot."""
+
+    status: str | None
+    reclaim_time: int = 0
+
+
+@dataclass(frozen=True)
+class StatusError:
+    state: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Bought:
+    """The terms of the purchase: a later change of the product does not change them."""
+
+    product_id: str
+    product_name: str
+    cluster_id: str
+    region: str
+    gpu_num: int
+    cpus: int
+    memory: int
+    billing_mode: str
+    unit_price: int
+    max_root_fs: int
+
+
+@dataclass
+class Machine:
+    id: str
+    ordinal: int
+    name: str
+    created_at: float
+    bought: Bought
+    image_url: str
+    image_auth_id: str
+    command: str
+    entrypoint: str
+    rootfs_size: int
+    kind: str
+    ports: list[Port]
+    envs: list[Env]
+    tools: list[Tool]
+    create_body: dict[str, object]
+    statuses: Track[str] = field(default_factory=Track)
+    spots: Track[Spot] = field(default_factory=Track)
+    errors: Track[StatusError] = field(default_factory=Track)
+
+    def status(self, t: float) -> str:
+        return self.statuses.value(t) or "toCreate"
+
+    def spot(self, t: float) -> Spot:
+        return self.spots.value(t) or Spot(None)
+
+    def error(self, t: float) -> StatusError:
+        return self.errors.value(t) or StatusError()
+
+    def plan(self, t: float, steps: list[Step[str]]) -> None:
+        """Lead the status through these steps; a reclaim that is announced still comes."""
+        self.statuses.replan(t, steps)
+        self.errors.replan(t, [Step(t, StatusError())])
+        self._keep_reclaim(t)
+
+    def reclaim(self, t: float, in_seconds: float, stop_seconds: float) -> None:
+        at = t + in_seconds
+        self.spots.replan(
+            t,
+            [
+                Step(t, Spot("notified", int(at))),
+                Step(at, Spot("reclaiming", int(at))),
+                Step(at + stop_seconds, Spot("terminated", int(at))),
+            ],
+        )
+        self._keep_reclaim(t)
+
+    def forget_reclaim(self, t: float) -> None:
+        """A machine that was taken away and runs again is as good as new."""
+        if self.spot(t).status in ("reclaiming", "terminated"):
+            self.spots.replan(t, [Step(t, Spot("running"))])
+
+    def removed_at(self, t: float) -> float | None:
+        step = self.statuses.step(t)
+        return step.at if step and step.value == "removed" else None
+
+    def visible(self, t: float, removed_visible_seconds: float) -> bool:
+        removed = self.removed_at(t)
+        return self.created_at <= t and (removed is None or t < removed + removed_visible_seconds)
+
+    def running_since(self, t: float) -> float | None:
+        step = self.statuses.step(t)
+        return step.at if step and step.value == "running" else None
+
+    def listens_on(self, port: str) -> bool:
+        return port in {*(str(known.port) for known in self.ports), *(tool.port for tool in self.tools)}
+
+    def last(self, status: str, t: float) -> float | None:
+        return next((step.at for step in reversed(self.statuses.until(t)) if step.value == status), None)
+
+    def billing(self, t: float) -> bool:
+        steps = lifecycle.charged(self.statuses.until(t))
+        return bool(steps) and steps[-1].value
+
+    def billed_seconds(self, t: float) -> float:
+        steps = lifecycle.charged(self.statuses.until(t))
+        ends = [*(step.at for step in steps[1:]), t]
+        return sum(end - step.at for step, end in zip(steps, ends, strict=False) if step.value)
+
+    def _keep_reclaim(self, t: float) -> None:
+        ahead = {step.value.status: step.at for step in self.spots.steps if step.at >= t}
+        if "reclaiming" in ahead and self.statuses.steps[-1].value == "running":
+            begin, end = ahead["reclaiming"], ahead["terminated"]
+            self.statuses.replan(begin, [Step(begin, "stopping"), Step(end, "exited")])

@@ -1,0 +1,91 @@
+"""The body of a create call, and every check on it that needs no knowledge of stock."""
+
+import re
+from typing import Literal
+
+from pydantic import Field
+
+from local.novita.catalog import Billing
+from local.novita.errors import ApiError, parse_body
+from local.novita.ports import Port, check_ports, parse_ports
+from local.novita.settings import Settings
+from local.novita.wire import Lenient
+
+SMALLEST_ROOTFS = 10
+NAME = re.compile(r"[A-Za-z0-9-]*")
+
+
+class Env(Lenient):
+    key: str = Field(max_length=511)
+    value: str = Field(max_length=4095)
+
+
+class Tool(Lenient):
+    name: str
+    port: str = Field(pattern=r"^\d{1,5}$")
+    type: str = "http"
+
+
+class NetworkStorage(Lenient):
+    id: str = Field(alias="Id")
+    mount_point: str = Field(default="/network", min_length=1, max_length=4095)
+
+
+class Order(Lenient):
+    name: str = Field(default="", max_length=255)
+    product_id: str = Field(min_length=1, max_length=255)
+    gpu_num: int | None = Field(default=None, ge=1, le=8)
+    rootfs_size: int | None = Field(default=None, le=6144)
+    image_url: str = Field(min_length=1, max_length=500)
+    image_auth: str = Field(default="", max_length=10239)
+    image_auth_id: str = Field(default="", max_length=255)
+    ports: str = ""
+    envs: list[Env] = Field(default=[], max_length=100)
+    tools: list[Tool] = Field(default=[])
+    command: str = Field(default="", max_length=2047)
+    entrypoint: str = Field(default="", max_length=2047)
+    cluster_id: str = Field(default="", max_length=255)
+    network_storages: list[NetworkStorage] = Field(default=[], max_length=30)
+    network_id: str = ""
+    kind: Literal["gpu", "cpu"] | None = None
+    month: int = Field(default=0, ge=0)
+    billing_mode: Billing = "onDemand"
+    auto_renew: bool = False
+    auto_renew_month: int | None = Field(default=None, ge=1, le=12)
+    min_cuda_version: str = Field(default="", max_length=255)
+
+    @property
+    def gpus(self) -> int:
+        return self.gpu_num or 1
+
+    @property
+    def rootfs(self) -> int:
+        return max(self.rootfs_size or SMALLEST_ROOTFS, SMALLEST_ROOTFS)
+
+    @property
+    def billing(self) -> Billing:
+        return "monthly" if self.month > 0 else self.billing_mode
+
+    @property
+    def port_list(self) -> list[Port]:
+        return parse_ports(self.ports)
+
+
+def read_order(body: object, settings: Settings) -> Order:
+    order = parse_body(Order, body)
+    _require(order.kind is not None or not settings.kind_required, "kind: required")
+    if order.kind != "cpu":
+        _require(order.gpu_num is not None, "gpuNum: required")
+        _require(order.rootfs_size is not None, "rootfsSize: required")
+    _require(
+        not settings.strict_names or NAME.fullmatch(order.name) is not None,
+        "name: only digits, letters and hyphens",
+    )
+    _require(not order.image_auth or ":" in order.image_auth, "imageAuth: not like username:password")
+    check_ports(order.port_list, len(order.tools))
+    return order
+
+
+def _require(true: bool, otherwise: str) -> None:
+    if not true:
+        raise ApiError("VALIDATOR_PARAM", otherwise)

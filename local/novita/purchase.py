@@ -1,0 +1,141 @@
+"""A create call carried out: what is asked for is checked against what is there, and a machine stands."""
+
+import math
+import random
+import secrets
+
+from local.novita import lifecycle
+from local.novita.catalog import Billing, Cluster, Product
+from local.novita.errors import ApiError
+from local.novita.images import begins, check_image
+from local.novita.machines import Bought, Machine, Spot, StatusError
+from local.novita.masking import masked
+from local.novita.orders import Order
+from local.novita.settings import Settings
+from local.novita.stock import Stock
+from local.novita.timeline import Step
+from local.novita.world import World
+
+
+def buy(world: World, order: Order) -> Machine:
+    product = _product(world, order)
+    cluster = _cluster(world, order, product)
+    _check_terms(order, product)
+    check_image(world, order.image_url, order.image_auth, order.image_auth_id)
+    _check_account(world)
+    cluster = cluster or _any_cluster(world, order, product)
+    if world.stock().free(product, cluster.region) < order.gpus:
+        raise ApiError("INSUFFICIENT_RESOURCE", f"no {order.gpus} GPUs of {product.id} in {cluster.region}")
+    return put(world, order, product, cluster)
+
+
+def put(world: World, order: Order, product: Product, cluster: Cluster, at: float | None = None) -> Machine:
+    """The machine itself, without a question about stock or money."""
+    now = world.clock.now() if at is None else at
+    world.machines_made += 1
+    machine = Machine(
+        id=secrets.token_hex(8),
+        ordinal=world.machines_made,
+        name=order.name,
+        created_at=now,
+        bought=_terms(order, product, cluster),
+        image_url=order.image_url,
+        image_auth_id=order.image_auth_id,
+        command=order.command,
+        entrypoint=order.entrypoint,
+        rootfs_size=order.rootfs,
+        kind=order.kind or "gpu",
+        ports=order.port_list,
+        envs=order.envs,
+        tools=order.tools,
+        create_body=masked(order.model_dump(mode="json", by_alias=True, exclude_unset=True)),
+    )
+    machine.spots.replan(now, [Step(now, Spot("running" if order.billing == "spot" else None))])
+    _boot(machine, now, world.settings)
+    world.machines[machine.id] = machine
+    return machine
+
+
+def _product(world: World, order: Order) -> Product:
+    product = world.products.get(order.product_id)
+    if product is None or order.kind == "cpu":
+        raise ApiError("RESOURCE_NOT_FOUND", f"product {order.product_id} not found")
+    return product
+
+
+def _cluster(world: World, order: Order, product: Product) -> Cluster | None:
+    if not order.cluster_id:
+        return None
+    cluster = world.clusters.get(order.cluster_id)
+    if cluster is None:
+        raise ApiError("RESOURCE_NOT_FOUND", f"cluster {order.cluster_id} not found")
+    if cluster.region not in product.regions:
+        raise ApiError("VALIDATOR_PARAM", f"clusterId: {cluster.id} does not sell {product.id}")
+    return cluster
+
+
+def _any_cluster(world: World, order: Order, product: Product) -> Cluster:
+    stock = world.stock()
+    found = [cluster for cluster in world.clusters.values() if _has(stock, product, cluster, order.gpus)]
+    if not found:
+        raise ApiError("INSUFFICIENT_RESOURCE", f"no {order.gpus} GPUs of {product.id} in any cluster")
+    return random.Random(world.machines_made).choice(found)
+
+
+def _has(stock: Stock, product: Product, cluster: Cluster, gpus: int) -> bool:
+    return stock.free(product, cluster.region) >= gpus
+
+
+def _check_terms(order: Order, product: Product) -> None:
+    if order.billing not in product.billing_methods:
+        raise ApiError("UNSUPPORTED_BILLING_MODE", f"{product.id} is not sold as {order.billing}")
+    if not product.min_root_fs <= order.rootfs <= product.max_root_fs:
+        bounds = f"{product.min_root_fs} to {product.max_root_fs}"
+        raise ApiError("VALIDATOR_PARAM", f"rootfsSize: {order.rootfs} is not within {bounds} GB")
+    if order.network_storages:
+        raise ApiError("NETWORK_STORAGE_NOT_FOUND", f"storage {order.network_storages[0].id} not found")
+    if order.network_id:
+        raise ApiError("NETWORK_NOT_FOUND", f"network {order.network_id} not found")
+
+
+def _check_account(world: World) -> None:
+    if not world.settings.balance_enough:
+        raise ApiError("BALANCE_NOT_ENOUGH", "balance not enough")
+    limit = world.settings.instance_limit
+    if limit and len(world.live()) >= limit:
+        raise ApiError("CREATE_INSTANCE_LIMIT", f"no more than {limit} instances")
+
+
+def _terms(order: Order, product: Product, cluster: Cluster) -> Bought:
+    return Bought(
+        product_id=product.id,
+        product_name=product.name,
+        cluster_id=cluster.id,
+        region=cluster.region,
+        gpu_num=order.gpus,
+        cpus=product.cpu_per_gpu * order.gpus,
+        memory=product.memory_per_gpu * order.gpus,
+        billing_mode=order.billing,
+        unit_price=price_of(product, order.billing),
+        max_root_fs=product.max_root_fs,
+    )
+
+
+def price_of(product: Product, billing: Billing) -> int:
+    return product.spot_price if billing == "spot" else product.price
+
+
+def _boot(machine: Machine, t: float, settings: Settings) -> None:
+    steps = lifecycle.boot_steps(t, boot_seconds(settings, machine.ordinal))
+    if not begins(machine.image_url, settings.unpullable_images):
+        machine.plan(t, steps)
+        return
+    machine.plan(t, steps[:-1])
+    failure = StatusError("pulling", f"failed to pull image {machine.image_url}")
+    machine.errors.replan(t, [Step(steps[-1].at, failure)])
+
+
+def boot_seconds(settings: Settings, ordinal: int) -> float:
+    """Log-normal with the setting as its median; the same seed and ordinal give the same draw."""
+    draw = random.Random(f"{settings.boot_seed}:{ordinal}").gauss(0, 1)
+    return settings.boot_seconds * math.exp(settings.boot_seconds_sigma * draw)

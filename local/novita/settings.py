@@ -1,0 +1,68 @@
+"""Every setting of the simulator; a fact in doubt about Novita is a setting that chooses the reading."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from local.novita.wire import Wire
+
+Seconds = float
+
+
+class Settings(Wire):
+    # How long things take. A boot is drawn for each machine when sigma is above 0 (log-normal, this median).
+    boot_seconds: Seconds = Field(default=10, ge=0)
+    boot_seconds_sigma: float = Field(default=0, ge=0, le=5)
+    boot_seed: int = 0
+    start_seconds: Seconds = Field(default=5, ge=0)
+    stop_seconds: Seconds = Field(default=3, ge=0)
+    restart_seconds: Seconds = Field(default=5, ge=0)
+    remove_seconds: Seconds = Field(default=3, ge=0)
+    migrate_seconds: Seconds = Field(default=10, ge=0)
+    reset_seconds: Seconds = Field(default=5, ge=0)
+    latency_ms: int = Field(default=0, ge=0)
+
+    # What is seen when.
+    list_lag_seconds: Seconds = Field(default=2, ge=0)
+    get_lag_seconds: Seconds = Field(default=0, ge=0)
+    removed_visible_seconds: Seconds = Field(default=0, ge=0)
+    endpoints_after_seconds: Seconds = Field(default=0, ge=0)
+
+    # Who is let in, and how often (0 = no limit).
+    rejected_keys: list[str] = Field(default=[])
+    rate_limit_per_minute: int = Field(default=0, ge=0)
+    retry_after_on429: bool = False
+    balance_enough: bool = True
+    instance_limit: int = Field(default=0, ge=0)
+
+    # Images, matched by how they begin.
+    private_images: list[str] = Field(default=["ghcr.io/ostler-private/"])
+    missing_images: list[str] = Field(default=["ghcr.io/ostler-demo/missing"])
+    unpullable_images: list[str] = Field(default=["ghcr.io/ostler-demo/unpullable"])
+
+    # Readings of facts in doubt.
+    page_start: Literal[0, 1] = 0
+    paging_required: bool = False
+    default_page_size: int = Field(default=10, ge=1)
+    max_page_size: int = Field(default=0, ge=0)
+    price_as: Literal["number", "string"] = "number"
+    spot_price_as: Literal["number", "string"] = "string"
+    region_names: Literal["plain", "suffixed"] = "suffixed"
+    not_found_as: Literal[400, 404] = 400
+    total_in_list: bool = True
+    endpoint_in_list: bool = False
+    action_bodies: Literal["full", "empty", "none"] = "full"
+    auth_save_as: Literal["empty", "json"] = "empty"
+    mask_auth_passwords: bool = False
+    image_auth_id_accepted: bool = True
+    timestamps_present: bool = True
+    template_times_as: Literal["createdAt", "createTime"] = "createdAt"
+    node_as: Literal["array", "object"] = "array"
+    spot_status_when_not_spot: str = ""
+    blank_billing_mode: bool = False
+    kind_required: bool = True
+    strict_names: bool = True
+
+    # Where machines are reached: this simulator, or addresses of Novita's form that lead nowhere.
+    public_url: str = ""
+    real_endpoints: bool = False

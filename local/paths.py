@@ -1,0 +1,9 @@
+"""Where things are in the work tree; everything that is built or kept stays inside it."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / ".build"
+CLOUD_ASSEMBLY = ROOT / "cdk.out"
+FUNCTIONS = ROOT / "functions"
+STATE = ROOT / ".local"

@@ -1,0 +1,92 @@
+"""`make run`: starts the whole service on this machine, says how to use it, and stops it again."""
+
+import argparse
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+
+from local.paths import ROOT, STATE
+from local.ports import Ports
+from local.problems import StartError
+from local.provider import RealNovita
+from local.settings import given_settings
+from local.stack import LocalStack
+
+LOOK_EVERY_SECONDS = 0.5
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m local.run", description=__doc__)
+    parser.add_argument("--stop-with-parent", action="store_true", help="stop when the starter ends")
+    parent = os.getppid() if parser.parse_args().stop_with_parent else None
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _stop)
+    try:
+        with _stack() as stack:
+            _welcome(stack)
+            while parent in (None, os.getppid()):
+                stack.watch()
+                time.sleep(LOOK_EVERY_SECONDS)
+    except KeyboardInterrupt:
+        _say("stopped")
+    except StartError as problem:
+        print(f"ostler: {problem}", file=sys.stderr, flush=True)
+        return problem.exit_code
+    return 0
+
+
+def _stack() -> LocalStack:
+    return LocalStack(
+        Path(os.environ.get("OSTLER_STATE_DIR") or STATE),
+        Ports.read(os.environ),
+        given_settings(os.environ),
+        real_novita=RealNovita.read(os.environ),
+        api_key=os.environ.get("OSTLER_API_KEY"),
+        webhook_secret=os.environ.get("WEBHOOK_SECRET"),
+        fresh=os.environ.get("FRESH", ""),
+        say=_say,
+    )
+
+
+def _welcome(stack: LocalStack) -> None:
+    key_file = _short(stack.state.path / "api-key")
+    bearer = f'-H "Authorization: Bearer $(cat {key_file})"'
+    novita = f"real, {stack.novita_url}" if stack.real_novita else f"simulated, {stack.novita_url}"
+    _say(f"""
+  API, docs         {stack.api_url}  {stack.api_url}/docs
+  API key           {stack.api_key} (in {key_file})
+  Novita            {novita}
+  AWS emulator      {stack.emulator_url}
+  functions' logs   {_short(stack.state.log("functions"))}
+  other logs        {_short(stack.state.log("emulator"))}, {_short(stack.state.log("simulator"))}
+
+Try:
+  curl {stack.api_url}/health
+  curl {bearer} {stack.api_url}/api/instances
+  curl {bearer} -H 'Content-Type: application/json' \\
+    -d '{{"name": "first", "productName": "RTX 4090 24GB", "templateId": "1"}}' {stack.api_url}/api/instances
+
+Ctrl-C stops it.
+ostler is ready on {stack.api_url}""")
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _short(path: Path) -> str:
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+
+
+def _stop(_number: int, _frame: FrameType | None) -> None:
+    """Once: stopping takes a few seconds, and what is being saved must not be interrupted."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

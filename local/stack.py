@@ -1,0 +1,163 @@
+"""The whole service on one machine: what `make run` runs, and what end-to-end tests run against."""
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+
+from local import credentials, leftovers
+from local.child import Child
+from local.deployed import Deployed
+from local.deployment import deploy
+from local.deployment_id import agree_on_deployment_id
+from local.emulator import Emulator
+from local.forwarder import Forwarder
+from local.ports import HOST, Ports, require_free
+from local.problems import StartError
+from local.provider import RealNovita
+from local.settings import ADDRESS, OPEN, checked
+from local.simulator import Simulator
+from local.slate import require_same_novita, throw_state_away, wants_fresh
+from local.state import StateDir
+from local.synthesis import stack_template
+from local.waiting import status_of, wait_until
+
+HEALTH_SECONDS = 60
+LOCK_SECONDS = 15  # what a copy that is just stopping may still need
+
+
+def silent(_line: str) -> None:
+    pass
+
+
+class LocalStack:
+    """`with LocalStack(state_dir, ports, settings) as stack: requests.get(f"{stack.api_url}/health")`."""
+
+    def __init__(
+        self,
+        state_dir: Path,
+        ports: Ports,
+        settings: Mapping[str, str] | None = None,
+        *,
+        real_novita: RealNovita | None = None,
+        api_key: str | None = None,
+        webhook_secret: str | None = None,
+        fresh: str = "",
+        say: Callable[[str], None] = silent,
+    ) -> None:
+        self.state = StateDir(state_dir)
+        self.ports = ports
+        self.api_url = f"http://{HOST}:{ports.api}"
+        self.emulator = Emulator(self.state.path, ports.emulator, kept_in=self.state.emulator)
+        self.simulator = Simulator(self.state.path, ports.simulator, kept_in=self.state.simulator)
+        self.real_novita = real_novita
+        self.novita_url = real_novita.base_url if real_novita else self.simulator.api_url
+        self.settings = checked({**OPEN, **(settings or {}), ADDRESS: self.novita_url})
+        self.deployed = Deployed((), {})
+        self.api_key = api_key or ""
+        self._webhook_secret = webhook_secret
+        self._fresh = fresh
+        self._say = say
+        self._children: list[Child] = []
+        self._undo = ExitStack()
+        self._ready = False
+        self._stops: list[bool] = []
+
+    @property
+    def simulator_url(self) -> str:
+        return self.simulator.url
+
+    @property
+    def emulator_url(self) -> str:
+        return self.emulator.url
+
+    @property
+    def outputs(self) -> Mapping[str, str]:
+        return self.deployed.outputs
+
+    @property
+    def table_name(self) -> str:
+        return self.deployed.table_name
+
+    def __enter__(self) -> "LocalStack":
+        try:
+            self._start()
+        except BaseException:
+            self._undo.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._say("stopping")
+        self._undo.close()
+
+    def watch(self) -> None:
+        """Raises if something that was started has ended."""
+        for child in self._children:
+            if child.ended():
+                raise StartError(f"{child.module} has ended by itself: see {child.log}")
+
+    def _start(self) -> None:
+        fresh = wants_fresh(self._fresh)
+        self.state.lock(LOCK_SECONDS)
+        self._undo.callback(self.state.unlock)
+        leftovers.end_leftovers(self.state.groups, self.state.path)
+        for name, port in self._ports_used().items():
+            require_free(port, name)
+        template = stack_template(self._say)
+        self.state.open()
+        self._undo.callback(self._keep)
+        if not self.real_novita:
+            self._say(f"starting the Novita simulator on {self.simulator.url}")
+            self._run(self.simulator)
+        if fresh:
+            self._say("throwing the kept state away")
+            throw_state_away(self.state, self.simulator, self.real_novita, self._fresh)
+        require_same_novita(self.state, self.real_novita)
+        self._say(f"starting the AWS emulator on {self.emulator.url}")
+        self._run(self.emulator)
+        self._say(f"deploying the stack to it: {deploy(self.emulator, template, self.settings)}")
+        self._furnish()
+        self._open_api()
+        self._ready = True
+
+    def _run(self, program: Simulator | Emulator) -> None:
+        self._undo.callback(lambda: self._stops.append(program.stop()))
+        self._children.append(program.start())
+        leftovers.remember(self.state.groups, [child.pid for child in self._children])
+
+    def _furnish(self) -> None:
+        """What a person does once after a first deploy: keys and secrets."""
+        self.deployed = Deployed.read(self.emulator.client("cloudformation"))
+        table, secrets = self.emulator.table(self.table_name), self.emulator.client("secretsmanager")
+        self.api_key = credentials.api_key(self.state.path / "api-key", self.api_key or None)
+        credentials.allow_local_key(table, self.api_key)
+        agree_on_deployment_id(table, self.state.deployment)
+        master = credentials.webhook_secret(self.state.path / "webhook-secret", self._webhook_secret)
+        novita_key = self.real_novita.key if self.real_novita else "local"
+        credentials.put_secret(secrets, self.deployed.novita_secret_id, novita_key)
+        credentials.put_secret(
+            secrets, self.deployed.webhook_secret_id, credentials.webhook_secret_value(master)
+        )
+
+    def _open_api(self) -> None:
+        target = f"{self.emulator.url}/_aws/execute-api/{self.deployed.api_id}/$default"
+        forwarder = Forwarder(self.ports.api, target)
+        forwarder.start()
+        self._undo.callback(forwarder.stop)
+        self._say("waiting for the first answer")
+        if not wait_until(lambda: status_of(self.ports.api, "/health", timeout=30) == 200, HEALTH_SECONDS):
+            log = self.state.log("functions")
+            raise StartError(f"GET {self.api_url}/health does not answer 200: see {log}")
+
+    def _keep(self) -> None:
+        """Only the state of a run that began and ended in order is worth keeping."""
+        if self._ready and all(self._stops):
+            self.state.save()
+        self.state.groups.unlink(missing_ok=True)
+
+    def _ports_used(self) -> dict[str, int]:
+        used = {"api": self.ports.api, "emulator": self.ports.emulator}
+        return used if self.real_novita else {**used, "simulator": self.ports.simulator}

@@ -1,0 +1,75 @@
+"""The folder that a local copy keeps between runs, and how it survives being killed.
+
+- saved: what the last clean stop left: the emulator's state and the simulator's, as one
+- running: this run's copy of it, thrown away unless this run too stops cleanly
+- tmp: the emulator's scratch files, emptied at start
+"""
+
+import fcntl
+import shutil
+from pathlib import Path
+from typing import IO
+
+from local.problems import RefusalError
+from local.waiting import wait_until
+
+
+class StateDir:
+    def __init__(self, path: Path) -> None:
+        self.path = path.resolve()
+        self.running = self.path / "running"
+        self.emulator = self.running / "emulator"
+        self.simulator = self.running / "simulator.json"
+        self.groups = self.path / "processes"
+        self.deployment = self.path / "deployment"
+        self._saved = self.path / "saved"
+        self._previous = self.path / "saved.previous"
+        self._lock: IO[str] | None = None
+
+    def log(self, name: str) -> Path:
+        return self.path / f"{name}.log"
+
+    def lock(self, patience_seconds: float) -> None:
+        """The lock goes with the process that holds it, however that ends."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._lock = lock = (self.path / "lock").open("a")
+        if not wait_until(lambda: _locked(lock), patience_seconds, pause=0.2):
+            self.unlock()
+            raise RefusalError(
+                f"another copy is running with the state in {self.path}. "
+                "Stop it, or give this one a folder of its own with OSTLER_STATE_DIR."
+            )
+
+    def unlock(self) -> None:
+        if self._lock:
+            self._lock.close()
+            self._lock = None
+
+    def open(self) -> None:
+        if self._previous.exists() and not self._saved.exists():
+            self._previous.rename(self._saved)  # killed between the two renames of `save`
+        shutil.rmtree(self.running, ignore_errors=True)
+        if self._saved.exists():
+            shutil.copytree(self._saved, self.running)
+        self.emulator.mkdir(parents=True, exist_ok=True)
+
+    def save(self) -> None:
+        shutil.rmtree(self._previous, ignore_errors=True)
+        if self._saved.exists():
+            self._saved.rename(self._previous)
+        self.running.rename(self._saved)
+        shutil.rmtree(self._previous, ignore_errors=True)
+
+    def forget(self) -> None:
+        """Empty; keys, secrets and the deployment's id stay, since they may be known elsewhere."""
+        for kept in (self._saved, self._previous, self.running):
+            shutil.rmtree(kept, ignore_errors=True)
+        self.emulator.mkdir(parents=True)
+
+
+def _locked(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,43 @@
+"""What is changed in the real template before the emulator gets it: addresses, keys and settings."""
+
+import json
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from typing import Any
+
+CONCURRENCY = "MAX_CONCURRENT_JOBS"
+RETRIES = "MAX_RETRY_ATTEMPTS"
+
+
+def localised(
+    template: Mapping[str, Any], *, bucket: str, bundle_key: str, settings: Mapping[str, str]
+) -> dict[str, Any]:
+    """Settings reach every function; the two that queues are made with reach these too."""
+    result = deepcopy(dict(template))
+    environment = {name: value for name, value in settings.items() if name != CONCURRENCY}
+    # What checks that the account was bootstrapped for CDK.
+    result.pop("Rules", None)
+    result.get("Parameters", {}).pop("BootstrapVersion", None)
+    for function in _of_type(result, "AWS::Lambda::Function"):
+        if function["Handler"].startswith("functions."):
+            function["Code"] = {"S3Bucket": bucket, "S3Key": bundle_key}
+            function.setdefault("Environment", {}).setdefault("Variables", {}).update(environment)
+    if concurrency := settings.get(CONCURRENCY):
+        for source in _of_type(result, "AWS::Lambda::EventSourceMapping"):
+            if "ScalingConfig" in source:
+                source["ScalingConfig"]["MaximumConcurrency"] = int(concurrency)
+    if retries := settings.get(RETRIES):
+        for queue in _of_type(result, "AWS::SQS::Queue"):
+            if "RedrivePolicy" in queue:
+                queue["RedrivePolicy"]["maxReceiveCount"] = int(retries) + 1
+    return result
+
+
+def minified(template: Mapping[str, Any]) -> str:
+    return json.dumps(template, separators=(",", ":"))
+
+
+def _of_type(template: Mapping[str, Any], kind: str) -> Iterator[dict[str, Any]]:
+    for resource in template["Resources"].values():
+        if resource["Type"] == kind:
+            yield resource["Properties"]

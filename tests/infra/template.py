@@ -1,0 +1,69 @@
+"""A synthesised template, asked in the words of the promises."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import app
+
+NAMES = ("api", "create", "monitor", "startup", "webhook", "reconcile", "announce")
+QUEUES = ("create", "monitor", "startup", "webhook")
+
+Properties = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Template:
+    file: Path
+
+    @property
+    def body(self) -> dict[str, Any]:
+        body: dict[str, Any] = json.loads(self.file.read_text())
+        return body
+
+    def resources(self, kind: str) -> dict[str, dict[str, Any]]:
+        return {name: entry for name, entry in self.body["Resources"].items() if entry["Type"] == kind}
+
+    def all(self, kind: str) -> dict[str, Properties]:
+        return {name: entry["Properties"] for name, entry in self.resources(kind).items()}
+
+    def one(self, kind: str) -> Properties:
+        (found,) = self.all(kind).values()
+        return found
+
+    def functions(self) -> dict[str, Properties]:
+        """By the name of their folder."""
+        found = self.all("AWS::Lambda::Function").values()
+        return {function["Handler"].split(".")[1]: function for function in found}
+
+    def role(self, name: str) -> Properties:
+        return self.all("AWS::IAM::Role")[self.functions()[name]["Role"]["Fn::GetAtt"][0]]
+
+    def queue(self, name: str) -> Properties:
+        return self.all("AWS::SQS::Queue")[self.queue_id(name)]
+
+    def queue_id(self, name: str) -> str:
+        """The queue that the functions know under this name."""
+        reference: str = self.functions()["api"]["Environment"]["Variables"][f"{name.upper()}_QUEUE_URL"][
+            "Ref"
+        ]
+        return reference
+
+    def sources(self) -> dict[str, Properties]:
+        """Event sources by the name of the function they wake."""
+        names = {
+            logical: function["Handler"].split(".")[1]
+            for logical, function in self.all("AWS::Lambda::Function").items()
+        }
+        found = self.all("AWS::Lambda::EventSourceMapping").values()
+        return {names[source["FunctionName"]["Ref"]]: source for source in found}
+
+
+def synthesise(folder: Path, **context: object) -> Template:
+    """The real app over a stand-in for the asset: what is inside it is another test's matter."""
+    code = folder / "code"
+    code.mkdir()
+    (code / "stand_in.py").touch()
+    app.build(code, context, str(folder / "out")).synth()
+    return Template(folder / "out" / "Ostler.template.json")

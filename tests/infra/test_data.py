@@ -1,0 +1,120 @@
+"""Where data lives: the table, its stream, the topic, the secrets; and what becomes of it."""
+
+import json
+
+import pytest
+
+from tests.infra.template import Template
+
+KEPT = ("AWS::DynamoDB::Table", "AWS::SecretsManager::Secret", "AWS::Logs::LogGroup")
+
+
+def test_the_table_costs_nothing_while_idle_and_can_be_restored(template: Template) -> None:
+    table = template.one("AWS::DynamoDB::Table")
+
+    assert table["BillingMode"] == "PAY_PER_REQUEST"
+    assert table["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"]
+    assert table["SSESpecification"]["SSEEnabled"]
+    assert table["DeletionProtectionEnabled"]
+
+
+def test_items_expire_and_changes_leave_by_the_stream(template: Template) -> None:
+    table = template.one("AWS::DynamoDB::Table")
+
+    assert table["TimeToLiveSpecification"] == {"AttributeName": "expiresAt", "Enabled": True}
+    assert table["StreamSpecification"] == {"StreamViewType": "NEW_IMAGE"}
+
+
+def test_the_table_has_the_keys_that_the_functions_use(template: Template) -> None:
+    table = template.one("AWS::DynamoDB::Table")
+    types = {
+        attribute["AttributeName"]: attribute["AttributeType"] for attribute in table["AttributeDefinitions"]
+    }
+
+    def keys(schema: list[dict[str, str]]) -> list[tuple[str, str]]:
+        return [(key["AttributeName"], types[key["AttributeName"]]) for key in schema]
+
+    assert keys(table["KeySchema"]) == [("pk", "S"), ("sk", "S")]
+    indexes = {
+        index["IndexName"]: (keys(index["KeySchema"]), index["Projection"]["ProjectionType"])
+        for index in table["GlobalSecondaryIndexes"]
+    }
+    assert indexes == {
+        "due": ([("due", "S"), ("dueAt", "N")], "KEYS_ONLY"),
+        "listed": ([("listed", "S"), ("id", "S")], "ALL"),
+        "status": ([("statusKey", "S"), ("id", "S")], "ALL"),
+        "lookup": ([("lookup", "S"), ("id", "S")], "ALL"),
+    }
+
+
+def test_the_stream_wakes_announce_only_for_events_that_are_due(template: Template) -> None:
+    source = template.sources()["announce"]
+    (pattern,) = source["FilterCriteria"]["Filters"]
+
+    assert source["StartingPosition"] == "TRIM_HORIZON"
+    assert json.loads(pattern["Pattern"]) == {
+        "eventName": ["INSERT", "MODIFY"],
+        "dynamodb": {"NewImage": {"kind": {"S": ["event"]}, "due": {"S": [{"exists": True}]}}},
+    }
+
+
+def test_a_crash_over_one_event_cannot_stop_the_stream(template: Template) -> None:
+    source = template.sources()["announce"]
+
+    assert source["BisectBatchOnFunctionError"]
+    assert 0 < source["MaximumRetryAttempts"] <= 10
+    assert "FunctionResponseTypes" not in source  # it deals with failed records itself
+
+
+def test_the_topic_is_encrypted_and_refuses_plain_connections(template: Template) -> None:
+    (statement,) = template.one("AWS::SNS::TopicPolicy")["PolicyDocument"]["Statement"]
+
+    assert "KmsMasterKeyId" in template.one("AWS::SNS::Topic")
+    assert statement["Effect"] == "Deny"
+    assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+
+
+def test_the_template_carries_no_secret_value(template: Template) -> None:
+    secrets = template.all("AWS::SecretsManager::Secret").values()
+
+    assert len(secrets) == 2
+    assert not any("SecretString" in secret for secret in secrets)
+
+
+def test_the_master_webhook_secret_is_generated_with_room_for_the_previous_one(template: Template) -> None:
+    secrets = template.all("AWS::SecretsManager::Secret")
+    (generated,) = (s["GenerateSecretString"] for name, s in secrets.items() if "WebhookMaster" in name)
+
+    assert generated["GenerateStringKey"] == "current"
+    assert json.loads(generated["SecretStringTemplate"]) == {"previous": ""}
+    assert generated["PasswordLength"] == 64
+
+
+@pytest.mark.parametrize("kind", KEPT)
+def test_data_outlives_the_stack_unless_it_is_ephemeral(
+    template: Template, chosen: Template, kind: str
+) -> None:
+    def fates(of: Template) -> set[str]:
+        return {resource["DeletionPolicy"] for resource in of.resources(kind).values()}
+
+    assert fates(template) == {"Retain"}
+    assert fates(chosen) == {"Delete"}
+
+
+def test_an_ephemeral_table_can_be_deleted(chosen: Template) -> None:
+    assert not chosen.one("AWS::DynamoDB::Table")["DeletionProtectionEnabled"]
+
+
+def test_the_outputs_say_where_everything_is(template: Template) -> None:
+    assert set(template.body["Outputs"]) == {
+        "ApiId",
+        "ApiUrl",
+        "TableName",
+        "TopicArn",
+        "NovitaSecretId",
+        "WebhookSecretId",
+        "CreateQueueUrl",
+        "MonitorQueueUrl",
+        "StartupQueueUrl",
+        "WebhookQueueUrl",
+    }

@@ -1,0 +1,103 @@
+"""Each function: where it runs, as whom, with what."""
+
+from dataclasses import MISSING, fields
+
+import pytest
+
+from functions.shared.settings import Settings
+from tests.infra.template import NAMES, Template
+
+
+def test_there_is_a_function_for_every_box(template: Template) -> None:
+    handlers = {function["Handler"] for function in template.functions().values()}
+
+    assert handlers == {f"functions.{name}.handler.handler" for name in NAMES}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_runs_python_313_on_arm64(template: Template, name: str) -> None:
+    function = template.functions()[name]
+
+    assert function["Runtime"] == "python3.13"
+    assert function["Architectures"] == ["arm64"]
+
+
+def test_all_share_one_asset(template: Template) -> None:
+    assert len({str(function["Code"]) for function in template.functions().values()}) == 1
+
+
+def test_all_share_one_environment(template: Template) -> None:
+    assert len({str(function["Environment"]) for function in template.functions().values()}) == 1
+
+
+def test_no_two_share_a_role_or_a_log_group(template: Template) -> None:
+    functions = template.functions().values()
+
+    assert len({str(function["Role"]) for function in functions}) == len(NAMES)
+    assert len({str(function["LoggingConfig"]["LogGroup"]) for function in functions}) == len(NAMES)
+
+
+def test_logs_are_json_and_kept_for_a_month(template: Template) -> None:
+    assert all(function["LoggingConfig"]["LogFormat"] == "JSON" for function in template.functions().values())
+    assert {group["RetentionInDays"] for group in template.all("AWS::Logs::LogGroup").values()} == {30}
+
+
+def test_log_retention_can_be_chosen(chosen: Template) -> None:
+    assert {group["RetentionInDays"] for group in chosen.all("AWS::Logs::LogGroup").values()} == {7}
+
+
+def test_lambda_drops_no_line_that_the_functions_log(template: Template, chosen: Template) -> None:
+    def levels(of: Template) -> set[str]:
+        return {function["LoggingConfig"]["ApplicationLogLevel"] for function in of.functions().values()}
+
+    assert levels(template) == {"INFO"}
+    assert levels(chosen) == {"WARN"}
+
+
+def test_no_concurrency_is_reserved_since_new_accounts_have_none_to_give(template: Template) -> None:
+    functions = template.functions().values()
+
+    assert not any("ReservedConcurrentExecutions" in function for function in functions)
+
+
+def test_the_api_answers_before_the_gateway_gives_up(template: Template) -> None:
+    assert template.functions()["api"]["Timeout"] < 30
+
+
+def test_a_sweep_ends_before_the_next_begins(template: Template) -> None:
+    assert template.functions()["reconcile"]["Timeout"] < 60
+
+
+def test_a_sweep_every_minute_and_none_repeated(template: Template) -> None:
+    rule = template.one("AWS::Events::Rule")
+    (target,) = rule["Targets"]
+
+    assert rule["ScheduleExpression"] == "rate(1 minute)"
+    assert (
+        template.all("AWS::Lambda::Function")[target["Arn"]["Fn::GetAtt"][0]]["Handler"].split(".")[1]
+        == "reconcile"
+    )
+    assert target["RetryPolicy"]["MaximumRetryAttempts"] == 0
+    assert template.one("AWS::Lambda::EventInvokeConfig")["MaximumRetryAttempts"] == 0
+
+
+def test_a_purchase_is_leased_for_longer_than_its_function_can_live(template: Template) -> None:
+    lease_seconds = {item.name: item.default for item in fields(Settings)}["purchase_lease_seconds"]
+
+    assert lease_seconds > template.functions()["create"]["Timeout"]
+
+
+def test_every_setting_without_a_default_is_set_by_the_stack(template: Template) -> None:
+    needed = {item.name.upper() for item in fields(Settings) if item.default is MISSING}
+
+    assert needed <= set(template.functions()["api"]["Environment"]["Variables"])
+
+
+def test_what_people_set_reaches_every_function(chosen: Template) -> None:
+    for function in chosen.functions().values():
+        assert function["Environment"]["Variables"]["INSTANCE_POLL_INTERVAL"] == "10"
+
+
+def test_functions_and_queues_count_the_same_retries(chosen: Template) -> None:
+    assert chosen.functions()["create"]["Environment"]["Variables"]["MAX_RETRY_ATTEMPTS"] == "5"
+    assert chosen.queue("create")["RedrivePolicy"]["maxReceiveCount"] == 6

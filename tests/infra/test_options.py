@@ -1,0 +1,96 @@
+"""Context values: a bad one stops synthesis and names itself."""
+
+from pathlib import Path
+
+import pytest
+
+import app
+from infra import asset
+from infra.options import ContextError, Options
+from tests.infra.template import synthesise
+
+
+def read(**context: object) -> Options:
+    return Options.read({**app.DEFAULTS, **context}.get)
+
+
+BAD = [
+    ("ephemeral", "perhaps"),
+    ("logRetention", "30"),
+    ("MAX_RETRY_ATTEMPTS", "-1"),
+    ("MAX_RETRY_ATTEMPTS", "three"),
+    ("MAX_CONCURRENT_JOBS", "1"),
+    ("MAX_CONCURRENT_JOBS", "1001"),
+    ("MAX_CONCURRENT_JOBS", 2.5),
+    ("MAX_CONCURRENT_JOBS", ""),
+    ("throttleBurst", "0"),
+    ("throttleRate", "fast"),
+    ("auth", "none"),
+    ("corsOrigins", {"origin": "https://page.example"}),
+    ("localApiId", "xyz"),
+    ("settings", "INSTANCE_POLL_INTERVAL=10"),
+    ("settings", "[]"),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), BAD)
+def test_a_bad_value_is_named(name: str, value: object) -> None:
+    with pytest.raises(ContextError, match=f"context {name} is "):
+        read(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["poll", "Poll_Interval", "POLL-INTERVAL", "_POLL", "POLL_", "1ST", ""])
+def test_a_setting_that_is_not_upper_snake_is_named(name: str) -> None:
+    with pytest.raises(ContextError, match=rf"settings\.{name} .*UPPER_SNAKE"):
+        read(settings={name: "1"})
+
+
+@pytest.mark.parametrize("value", [None, True, ["10"], {"seconds": 10}])
+def test_a_setting_that_no_environment_can_hold_is_named(value: object) -> None:
+    with pytest.raises(ContextError, match=r"settings\.POLL .*string or a number"):
+        read(settings={"POLL": value})
+
+
+def test_a_setting_under_a_name_of_lambdas_own_is_refused() -> None:
+    with pytest.raises(ContextError, match=r"settings\.AWS_REGION "):
+        read(settings={"AWS_REGION": "eu-west-1"})
+
+
+def test_a_setting_that_the_stack_makes_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ContextError, match=r"settings\.TABLE_NAME "):
+        synthesise(tmp_path, settings={"TABLE_NAME": "another"})
+
+
+def test_a_log_level_that_nothing_knows_is_named() -> None:
+    with pytest.raises(ContextError, match=r"settings\.LOG_LEVEL "):
+        read(settings={"LOG_LEVEL": "LOUD"})
+
+
+@pytest.mark.parametrize("missing", ["jwtIssuer", "jwtAudience"])
+def test_tokens_need_an_issuer_and_an_audience(missing: str) -> None:
+    complete: dict[str, object] = {"auth": "jwt", "jwtIssuer": "https://i.example", "jwtAudience": ["ostler"]}
+
+    with pytest.raises(ContextError, match=f"context {missing} is "):
+        read(**{**complete, missing: ""})
+
+
+def test_settings_may_be_an_object_or_its_json() -> None:
+    assert read(settings={"POLL": 10}).settings == read(settings='{"POLL": "10"}').settings == {"POLL": "10"}
+
+
+def test_retries_given_as_a_setting_count_for_the_queues_too() -> None:
+    assert read(settings={"MAX_RETRY_ATTEMPTS": "7"}).max_retry_attempts == 7
+
+
+def test_a_bad_value_ends_the_app_with_one_clear_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(app.DEFAULTS, "MAX_CONCURRENT_JOBS", "1")
+    monkeypatch.setattr(asset, "build", lambda: tmp_path)
+
+    with pytest.raises(SystemExit) as ended:
+        app.main()
+
+    assert ended.value.code == (
+        "ostler: context MAX_CONCURRENT_JOBS is '1': must be a whole number from 2 to 1000"
+    )

@@ -1,0 +1,126 @@
+"""Each role allows exactly what its function does."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.infra.template import NAMES, Template
+
+TABLE = ["GetItem", "BatchGetItem", "Query", "PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem"]
+CONSUME = ["ReceiveMessage", "DeleteMessage", "GetQueueAttributes", "ChangeMessageVisibility"]
+STEPS = ["Create", "Monitor", "Startup"]
+EVERY_QUEUE = [*STEPS, "Webhook"]
+
+# Wildcards that are needed, as (function, action, resource) with the reason. There are none.
+NEEDED_WILDCARDS: dict[tuple[str, str, str], str] = {}
+
+
+def allowed(template: Template, name: str) -> Iterator[tuple[str, str]]:
+    """Every action with every resource, the resource by the readable part of its logical id."""
+    role = template.role(name)
+    assert "ManagedPolicyArns" not in role
+    for policy in role["Policies"]:
+        for statement in policy["PolicyDocument"]["Statement"]:
+            assert statement["Effect"] == "Allow"
+            for action in _many(statement["Action"]):
+                for resource in _many(statement["Resource"]):
+                    yield action, _readable(resource)
+
+
+def _many(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _readable(resource: Any) -> str:
+    """`Fn::GetAtt [QueuesCreate1234ABCD, Arn]` is QueuesCreate; an index keeps its path."""
+    if isinstance(resource, str):
+        return resource
+    if "Fn::Join" in resource:
+        return "".join(_readable(part) for part in resource["Fn::Join"][1])
+    if "Ref" in resource:
+        return str(resource["Ref"][:-8])
+    logical, attribute = resource["Fn::GetAtt"]
+    return str(logical[:-8]) + (".stream" if attribute == "StreamArn" else "")
+
+
+def on(service: str, actions: list[str], *resources: str) -> set[tuple[str, str]]:
+    return {(f"{service}:{action}", resource) for action in actions for resource in resources}
+
+
+def table() -> set[tuple[str, str]]:
+    return on("dynamodb", TABLE, "Table")
+
+
+def indexes() -> set[tuple[str, str]]:
+    return on(
+        "dynamodb", ["Query"], *(f"Table/index/{name}" for name in ("due", "listed", "status", "lookup"))
+    )
+
+
+def send(*queues: str) -> set[tuple[str, str]]:
+    return on("sqs", ["SendMessage"], *(f"Queues{queue}" for queue in queues))
+
+
+def consume(queue: str) -> set[tuple[str, str]]:
+    return on("sqs", CONSUME, f"Queues{queue}")
+
+
+def secret(name: str) -> set[tuple[str, str]]:
+    return on("secretsmanager", ["GetSecretValue"], f"Secrets{name}")
+
+
+def step(queue: str) -> set[tuple[str, str]]:
+    return table() | indexes() | send(*STEPS) | secret("NovitaKey") | consume(queue)
+
+
+EXPECTED = {
+    "api": table()
+    | indexes()
+    | send(*EVERY_QUEUE)
+    | on(
+        "sqs",
+        ["GetQueueAttributes"],
+        *(f"Queues{queue}{end}" for queue in EVERY_QUEUE for end in ("", "Dead")),
+    )
+    | secret("NovitaKey")
+    | secret("WebhookMaster"),
+    "create": step("Create"),
+    "monitor": step("Monitor"),
+    "startup": step("Startup"),
+    "webhook": table() | send("Webhook") | secret("WebhookMaster") | consume("Webhook"),
+    "reconcile": table() | indexes() | send(*EVERY_QUEUE) | secret("NovitaKey"),
+    "announce": on(
+        "dynamodb", ["DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"], "Table.stream"
+    )
+    | on("dynamodb", ["GetItem", "PutItem", "UpdateItem"], "Table")
+    | on("sns", ["Publish"], "Topic")
+    | send("Webhook"),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_role_allows_this_and_nothing_else(template: Template, name: str) -> None:
+    own_logs = on("logs", ["CreateLogStream", "PutLogEvents"], f"Functions{name.capitalize()}Logs")
+
+    assert set(allowed(template, name)) == EXPECTED[name] | own_logs
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_wildcard_without_a_reason(template: Template, name: str) -> None:
+    wildcards = {(name, *pair) for pair in allowed(template, name) if "*" in "".join(pair)}
+
+    assert wildcards <= NEEDED_WILDCARDS.keys()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_only_lambda_can_take_its_role(template: Template, name: str) -> None:
+    (statement,) = template.role(name)["AssumeRolePolicyDocument"]["Statement"]
+
+    assert statement["Principal"] == {"Service": "lambda.amazonaws.com"}
+
+
+def test_no_rights_are_given_outside_the_roles(template: Template) -> None:
+    assert len(template.all("AWS::IAM::Role")) == len(NAMES)
+    assert not template.all("AWS::IAM::Policy")
+    assert not template.all("AWS::IAM::ManagedPolicy")

@@ -1,0 +1,314 @@
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+from moto import mock_aws
+
+from functions.shared.adapters.circuits import Circuits
+from functions.shared.adapters.table import unmarshal
+from functions.shared.domain.circuit import Go, Policy, Probe, Refused, State
+from functions.shared.domain.errors import NotNow
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+CONFLICT = ClientError(
+    {
+        "Error": {"Code": "TransactionCanceledException", "Message": ""},
+        "CancellationReasons": [{"Code": "TransactionConflict"}, {"Code": "None"}],  # type: ignore[typeddict-unknown-key]
+    },
+    "TransactWriteItems",
+)
+NOBODY = EndpointConnectionError(endpoint_url="http://127.0.0.1:9")
+
+
+class Client:
+    """The real client, counted, with faults to be set: an error instead of a call."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.calls: Counter[str] = Counter()
+        self.faults: dict[str, Exception] = {}
+        self.twice = False  # an answer is lost, and the SDK sends the request again
+
+    def __getattr__(self, name: str) -> Any:
+        def call(**arguments: Any) -> Any:
+            self.calls[name] += 1
+            if fault := self.faults.get(name) or self.faults.get("*"):
+                raise fault
+            if self.twice and name == "put_item":
+                self._client.put_item(**arguments)
+            return getattr(self._client, name)(**arguments)
+
+        return call
+
+    @property
+    def writes(self) -> int:
+        return self.calls.total() - self.calls["get_item"]
+
+
+class World:
+    def __init__(self, client: Any) -> None:
+        self.real = client
+        self.now = NOW
+        self._ids = count(1)
+
+    def environment(self, policy: Policy | None = None) -> tuple[Circuits, Client]:
+        client: Any = Client(self.real)
+        new_id = lambda: f"{next(self._ids):026}"  # noqa: E731 - one line says it
+        return Circuits(client, "ostler", policy or Policy(), lambda: self.now, new_id, lambda: 0.5), client
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+    def items(self, name: str) -> list[dict[str, Any]]:
+        found = self.real.query(
+            TableName="ostler",
+            KeyConditionExpression="pk = :pk",
+            ExpressionAttributeValues={":pk": {"S": f"circuit#{name}"}},
+        )
+        return [unmarshal(item) for item in found["Items"]]
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with mock_aws():
+        client = boto3.client(
+            "dynamodb", region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test"
+        )
+        client.create_table(
+            TableName="ostler",
+            KeySchema=[
+                {"AttributeName": "pk", "KeyType": "HASH"},
+                {"AttributeName": "sk", "KeyType": "RANGE"},
+            ],
+            AttributeDefinitions=[
+                {"AttributeName": "pk", "AttributeType": "S"},
+                {"AttributeName": "sk", "AttributeType": "S"},
+            ],
+            BillingMode="PAY_PER_REQUEST",
+        )
+        yield World(client)
+
+
+def fail(circuits: Circuits, name: str = "reads", times: int = 5) -> None:
+    for _ in range(times):
+        circuits.failed(circuits.ask(name))
+
+
+def test_failures_of_different_environments_add_up(world: World) -> None:
+    environments = [world.environment()[0] for _ in range(5)]
+    permits = [one.ask("reads") for one in environments]
+
+    events = [one.failed(permit) for one, permit in zip(environments, permits, strict=True)]
+
+    assert [event.type for event in events if event] == ["circuit.opened"]
+    assert environments[4].ask("reads") == Refused("reads", 60)
+
+
+def test_a_failure_costs_one_write_and_a_success_none(world: World) -> None:
+    circuits, client = world.environment()
+
+    fail(circuits, times=4)
+    circuits.succeeded(circuits.ask("reads"))
+
+    assert client.writes == 4
+    assert client.calls["get_item"] == 1
+
+
+def test_opening_is_told_in_the_same_transaction(world: World) -> None:
+    circuits, _ = world.environment()
+
+    fail(circuits, "buys")
+
+    circuit, event = world.items("buys")
+    assert (circuit["state"], circuit["epoch"], circuit["openings"]) == ("OPEN", 1, 1)
+    assert event == {
+        "pk": "circuit#buys",
+        "sk": "event#0000000001",
+        "kind": "event",
+        "id": event["id"],
+        "type": "circuit.opened",
+        "timestamp": "2030-01-01T00:00:00.000Z",
+        "epoch": 1,
+        "circuit": "buys",
+        "state": "OPEN",
+        "openUntil": "2030-01-01T00:01:00.000Z",
+        "due": "event",
+        "dueAt": int(NOW.timestamp() * 1000),
+        "expiresAt": int(NOW.timestamp()) + 30 * 86400,
+    }
+    assert event["id"].startswith("evt_")
+
+
+def test_two_good_probes_close_it_and_the_closing_is_told(world: World) -> None:
+    circuits, _ = world.environment()
+    fail(circuits)
+    world.pass_time(60)
+
+    events = []
+    while isinstance(permit := circuits.ask("reads"), Probe):
+        events.append(circuits.succeeded(permit))
+
+    assert isinstance(permit, Go)
+    assert [event and event.type for event in events] == [None, "circuit.closed"]
+    assert [item["type"] for item in world.items("reads")[1:]] == ["circuit.opened", "circuit.closed"]
+
+
+def test_failing_buys_do_not_stop_reads_or_actions(world: World) -> None:
+    circuits, _ = world.environment()
+
+    fail(circuits, "buys")
+
+    assert isinstance(circuits.ask("buys"), Refused)
+    assert isinstance(circuits.ask("reads"), Go)
+    assert isinstance(circuits.ask("actions"), Go)
+
+
+@pytest.mark.parametrize("seconds", [0, 60])
+def test_stop_and_delete_pass_an_open_circuit_and_move_nothing(world: World, seconds: float) -> None:
+    circuits, client = world.environment()
+    fail(circuits, "actions")
+    before, writes = world.items("actions"), client.writes
+    world.pass_time(seconds)
+
+    for outcome in (circuits.failed, circuits.succeeded, circuits.unused):
+        permit = circuits.ask("actions", must_pass=True)
+        assert permit == Go("actions", None)
+        outcome(permit)
+
+    assert world.items("actions") == before
+    assert client.writes == writes
+
+
+def test_only_one_of_many_probes_and_the_others_are_told_to_wait(world: World) -> None:
+    circuits, _ = world.environment()
+    other, _ = world.environment()
+    fail(circuits)
+    assert isinstance(other.ask("reads"), Refused)
+    world.pass_time(60)
+
+    assert isinstance(other.ask("reads"), Probe)
+    assert circuits.ask("reads") == Refused("reads", 5)
+
+
+def test_a_probe_that_was_not_sent_is_given_back(world: World) -> None:
+    circuits, _ = world.environment()
+    fail(circuits)
+    world.pass_time(60)
+
+    circuits.unused(circuits.ask("reads"))
+
+    assert isinstance(circuits.ask("reads"), Probe)
+
+
+def test_a_probe_whose_answer_was_lost_is_still_ours(world: World) -> None:
+    circuits, client = world.environment()
+    fail(circuits)
+    world.pass_time(60)
+    client.twice = True
+
+    permit = circuits.ask("reads")
+
+    assert isinstance(permit, Probe)
+    assert permit.leased.epoch == 2
+
+
+def test_a_failure_of_an_older_epoch_is_not_counted_and_teaches_the_newer(world: World) -> None:
+    circuits, _ = world.environment()
+    late, _ = world.environment()
+    permit = late.ask("reads")
+    fail(circuits)
+
+    assert late.failed(permit) is None
+
+    assert late.ask("reads") == Refused("reads", 60)
+    assert len(world.items("reads")[0]["failures"]) == 5
+
+
+def test_whoever_asks_next_opens_what_a_crashed_environment_left_tripped(world: World) -> None:
+    crashing, client = world.environment()
+    other, _ = world.environment()
+    client.faults["transact_write_items"] = NOBODY
+    fail(crashing)
+
+    permit = other.ask("reads")
+
+    assert isinstance(permit, Refused)
+    assert permit.event is not None
+    assert world.items("reads")[0]["state"] == "OPEN"
+
+
+def test_an_environment_that_meets_another_writer_stops_all_the_same(world: World) -> None:
+    circuits, client = world.environment()
+    client.faults["transact_write_items"] = CONFLICT
+
+    fail(circuits)
+
+    assert isinstance(circuits.ask("reads"), Refused)
+
+
+def test_without_the_table_all_but_a_purchase_goes_out(world: World) -> None:
+    circuits, client = world.environment()
+    client.faults["*"] = NOBODY
+
+    assert circuits.ask("reads") == Go("reads", None)
+    assert circuits.ask("actions", must_pass=True) == Go("actions", None)
+    with pytest.raises(NotNow) as refusal:
+        circuits.ask("buys")
+    assert refusal.value.code == "NOVITA_UNAVAILABLE"
+
+
+def test_a_report_survives_a_table_that_fails_and_makes_the_next_question_read(world: World) -> None:
+    circuits, client = world.environment()
+    permit = circuits.ask("reads")
+    client.faults["*"] = CONFLICT
+
+    assert circuits.failed(permit) is None
+
+    client.faults.clear()
+    circuits.ask("reads")
+    assert client.calls["get_item"] == 2
+
+
+def test_old_failures_are_tidied_away(world: World) -> None:
+    circuits, client = world.environment()
+
+    for _ in range(100):
+        fail(circuits, times=1)
+        world.pass_time(31)
+
+    assert len(world.items("reads")[0]["failures"]) <= 21
+    assert client.writes <= 106
+
+
+def test_a_circuit_that_was_deleted_by_hand_starts_anew(world: World) -> None:
+    circuits, _ = world.environment()
+    fail(circuits)
+    world.real.delete_item(TableName="ostler", Key={"pk": {"S": "circuit#reads"}, "sk": {"S": "circuit"}})
+    world.pass_time(5)
+
+    assert circuits.ask("reads") == Go("reads", 0)
+
+
+def test_states_tell_each_circuit(world: World) -> None:
+    circuits, _ = world.environment()
+    fail(circuits, "buys")
+    fail(circuits, "reads", times=2)
+
+    reads, buys, actions = circuits.states()
+
+    assert (reads.state, reads.failures, reads.epoch) == (State.CLOSED, 2, 0)
+    assert (buys.state, buys.open_until, buys.openings) == (State.OPEN, NOW + timedelta(seconds=60), 1)
+    assert (actions.name, actions.state, actions.failures) == ("actions", State.CLOSED, 0)
+
+
+def test_an_open_time_is_never_read_back_shorter(world: World) -> None:
+    circuits, _ = world.environment(Policy(recovery_timeout=0.1234567))
+
+    fail(circuits)
+
+    assert circuits.states()[0].open_until == NOW + timedelta(milliseconds=124)

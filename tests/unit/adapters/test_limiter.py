@@ -1,0 +1,243 @@
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import EndpointConnectionError
+from moto import mock_aws
+
+from functions.shared.adapters.limiter import Limiter
+from functions.shared.domain.errors import NotNow
+
+NOBODY = EndpointConnectionError(endpoint_url="http://127.0.0.1:9")
+
+
+class Client:
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.calls: Counter[str] = Counter()
+        self.fault: Exception | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        def call(**arguments: Any) -> Any:
+            self.calls[name] += 1
+            if self.fault:
+                raise self.fault
+            return getattr(self._client, name)(**arguments)
+
+        return call
+
+
+class World:
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.now = datetime(2030, 1, 1, tzinfo=UTC)
+
+    def environment(self, per_minute: int = 100) -> tuple[Limiter, Client]:
+        client: Any = Client(self._client)
+        return Limiter(client, "ostler", per_minute, lambda: self.now), client
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with mock_aws():
+        client = boto3.client(
+            "dynamodb", region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test"
+        )
+        client.create_table(
+            TableName="ostler",
+            KeySchema=[
+                {"AttributeName": "pk", "KeyType": "HASH"},
+                {"AttributeName": "sk", "KeyType": "RANGE"},
+            ],
+            AttributeDefinitions=[
+                {"AttributeName": "pk", "AttributeType": "S"},
+                {"AttributeName": "sk", "AttributeType": "S"},
+            ],
+            BillingMode="PAY_PER_REQUEST",
+        )
+        yield World(client)
+
+
+def test_environments_follow_each_other(world: World) -> None:
+    one, other = world.environment()[0], world.environment()[0]
+
+    waits = [one.take("normal", 5), other.take("normal", 5), one.take("normal", 5), other.take("normal", 5)]
+
+    assert waits == [0, 0.625, 1.25, 1.875]
+
+
+def test_a_caller_who_may_not_wait_is_told_when_to_come_back(world: World) -> None:
+    limiter, _ = world.environment()
+    limiter.take("normal", 0)
+
+    with pytest.raises(NotNow) as refusal:
+        limiter.take("normal", 0.5)
+
+    assert (refusal.value.code, refusal.value.retry_after) == ("RATE_LIMIT_EXCEEDED", 0.625)
+    world.pass_time(0.625)
+    assert limiter.take("normal", 0) == 0
+
+
+def test_a_refusal_that_is_already_known_costs_nothing(world: World) -> None:
+    limiter, client = world.environment()
+    limiter.take("normal", 0)
+    before = client.calls.total()
+
+    for _ in range(10):
+        with pytest.raises(NotNow):
+            limiter.take("normal", 0)
+
+    assert client.calls.total() == before
+
+
+def test_nobody_waits_longer_than_fifteen_seconds(world: World) -> None:
+    limiter, _ = world.environment()
+
+    waits = []
+    with pytest.raises(NotNow):
+        while True:
+            waits.append(limiter.take("normal", 3600))
+
+    assert max(waits) == 15
+
+
+def test_a_delete_does_not_wait_behind_creates(world: World) -> None:
+    busy, other = world.environment()[0], world.environment()[0]
+    for _ in range(20):
+        busy.take("normal", 15)
+
+    assert [other.take("urgent", 15) for _ in range(6)] == [0, 0, 0, 0, 0, 6]
+
+
+def test_the_whole_fleet_keeps_a_pause(world: World) -> None:
+    one, other = world.environment()[0], world.environment()[0]
+    other.take("normal", 0)
+
+    one.pause(8)
+
+    assert one.take("urgent", 15) == 8
+    assert other.take("normal", 15) == 8.625
+    with pytest.raises(NotNow) as refusal:
+        world.environment()[0].take("normal", 2)
+    assert refusal.value.retry_after == 9.25
+
+
+def test_a_shorter_pause_does_not_end_a_longer_one(world: World) -> None:
+    one, other = world.environment()[0], world.environment()[0]
+    one.pause(10)
+
+    other.pause(1)
+    world.pass_time(2)
+
+    assert other.paused()
+    assert other.take("normal", 15) == 8
+
+
+def test_a_pause_before_anybody_has_called_is_kept_too(world: World) -> None:
+    world.environment()[0].pause(3)
+
+    assert world.environment()[0].take("normal", 15) == 3
+
+
+def test_whoever_waits_when_a_pause_comes_takes_another_slot(world: World) -> None:
+    waiting, other = world.environment()[0], world.environment()[0]
+    waiting.take("normal", 0)
+    waits = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 1:
+            other.pause(4)
+        world.pass_time(seconds)
+
+    waiting.enter("normal", 10, wait)
+
+    assert waits == [0.625, 3.375]
+
+
+def test_whoever_waits_is_told_to_come_back_when_the_pause_is_too_long(world: World) -> None:
+    waiting, other = world.environment()[0], world.environment()[0]
+    waiting.take("normal", 0)
+
+    def wait(seconds: float) -> None:
+        other.pause(60)
+        world.pass_time(seconds)
+
+    with pytest.raises(NotNow) as refusal:
+        waiting.enter("normal", 10, wait)
+    assert refusal.value.retry_after == 59.375
+
+
+def test_without_the_table_all_but_a_purchase_goes_out(world: World) -> None:
+    limiter, client = world.environment()
+    client.fault = NOBODY
+
+    assert limiter.take("normal", 0) == 0
+    assert limiter.take("urgent", 0) == 0
+    with pytest.raises(NotNow) as refusal:
+        limiter.take("normal", 0, buying=True)
+    assert refusal.value.code == "NOVITA_UNAVAILABLE"
+
+
+def test_without_the_table_a_process_keeps_the_pause_it_was_asked_for(world: World) -> None:
+    limiter, client = world.environment()
+    client.fault = NOBODY
+
+    limiter.pause(5)
+
+    assert limiter.paused()
+    assert limiter.take("normal", 10) == 5
+    with pytest.raises(NotNow):
+        limiter.take("urgent", 1)
+
+
+def test_a_high_limit_takes_many_slots_with_one_write(world: World) -> None:
+    limiter, client = world.environment(10_000)
+
+    waited = 0.0
+    for _ in range(1000):
+        waited += (wait := limiter.take("normal", 15))
+        world.pass_time(wait)
+
+    assert client.calls.total() <= 40
+    assert 999 * 0.00625 * 0.95 <= waited <= 1000 * 0.00625
+
+
+def test_slots_that_were_not_used_in_time_are_lost(world: World) -> None:
+    limiter, client = world.environment(10_000)
+    for _ in range(20):
+        world.pass_time(limiter.take("normal", 15))
+    world.pass_time(60)
+    before = client.calls.total()
+
+    waits = [limiter.take("normal", 15) for _ in range(3)]
+
+    assert client.calls.total() > before
+    assert waits == sorted(waits)
+    assert len(set(waits)) == 3
+
+
+def test_a_process_that_calls_rarely_takes_one_slot_at_a_time(world: World) -> None:
+    limiter, _ = world.environment(10_000)
+    other, _ = world.environment(10_000)
+
+    for _ in range(5):
+        limiter.take("normal", 15)
+        world.pass_time(1)
+        assert other.take("normal", 15) == 0
+
+
+def test_the_smallest_limit_works(world: World) -> None:
+    limiter, _ = world.environment(1)
+
+    assert limiter.take("normal", 0) == 0
+    assert limiter.take("urgent", 0) == 0
+    with pytest.raises(NotNow) as refusal:
+        limiter.take("normal", 15)
+    assert refusal.value.retry_after == 125

@@ -1,0 +1,288 @@
+"""How often a call goes out, after which waits, and what the circuit and the limiter are told."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from functions.shared.adapters.novita.attempts import PROBE, Attempts, TimeLimits
+from functions.shared.adapters.novita.calls import Answer, Call, Lost, Repeat
+from functions.shared.adapters.novita.gate import Slot
+from functions.shared.domain.circuit import Circuit, Go, Permit, Probe, Refused
+from functions.shared.domain.errors import NotNow, NovitaForNow, OstlerError, OutcomeUnclear
+
+FINE = Answer(200, {"data": []})
+DOWN = Answer(503)
+LATE = Lost(timed_out=True, sent=True)
+UNREACHED = Lost(timed_out=False, sent=False)
+
+READ = Call("list", "GET", "/products")
+STOP = Call("stop", "POST", "/stop", circuit="actions", must_pass=True)
+RESTART = Call("restart", "POST", "/restart", circuit="actions", repeat=Repeat.IF_UNSENT)
+CREATE = Call("create", "POST", "/create", circuit="buys", repeat=Repeat.NEVER)
+GO, PROBING = Go("reads", 1), Probe(Circuit("reads"))
+
+
+@dataclass
+class World:
+    """Novita, circuits, limiter and time, all by script; the last entry of a script is repeated."""
+
+    outcomes: list[Answer | Lost]
+    permits: list[Permit] = field(default_factory=lambda: [GO])
+    slot_waits: list[float] = field(default_factory=lambda: [0.0])
+    takes: float = 0.0  # seconds that each call takes
+    time: float = 1000.0
+    sent: list[tuple[str, float]] = field(default_factory=list)
+    waits: list[float] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+    asked: list[tuple[str, bool]] = field(default_factory=list)
+    slots: list[str] = field(default_factory=list)
+    pauses: list[float] = field(default_factory=list)
+
+    def send(
+        self, call: Call, *, connect_timeout: float, read_timeout: float, at_most: float
+    ) -> Answer | Lost:
+        assert at_most <= connect_timeout + read_timeout
+        self.sent.append((call.path, at_most))
+        self.time += min(self.takes, at_most)
+        return self.outcomes.pop(0) if len(self.outcomes) > 1 else self.outcomes[0]
+
+    def ask(self, name: str, *, must_pass: bool = False) -> Permit:
+        self.asked.append((name, must_pass))
+        return self.permits.pop(0) if len(self.permits) > 1 else self.permits[0]
+
+    def succeeded(self, permit: Permit) -> None:
+        self.told.append(f"{type(permit).__name__} succeeded")
+
+    def failed(self, permit: Permit) -> None:
+        self.told.append(f"{type(permit).__name__} failed")
+
+    def unused(self, permit: Permit) -> None:
+        self.told.append(f"{type(permit).__name__} unused")
+
+    def enter(
+        self, kind: Slot, wait_at_most: float, wait: Callable[[float], None], *, buying: bool = False
+    ) -> None:
+        self.slots.append(f"{kind} buying" if buying else kind)
+        needed = self.slot_waits.pop(0) if len(self.slot_waits) > 1 else self.slot_waits[0]
+        if needed > wait_at_most:
+            raise NotNow("RATE_LIMIT_EXCEEDED", "no slot", retry_after=needed)
+        if needed:
+            wait(needed)
+
+    def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+
+    def wait(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.time += seconds
+
+    def make(self, call: Call, within: float = 100.0, chance: float = 1.0) -> Answer | OstlerError:
+        attempts = Attempts(
+            self,
+            self,
+            self,
+            limits=TimeLimits(3, 10, 30),
+            wait=self.wait,
+            clock=lambda: self.time,
+            random=lambda: chance,
+        )
+        began = self.time
+        try:
+            return attempts.make(call, within)
+        except OstlerError as error:
+            return error
+        finally:
+            assert self.time <= began + within
+
+
+def test_a_call_that_works_is_sent_once() -> None:
+    world = World([FINE])
+
+    assert world.make(READ) == FINE
+    assert world.told == ["Go succeeded"]
+    assert world.waits == []
+
+
+@pytest.mark.parametrize("trouble", [DOWN, LATE, UNREACHED])
+def test_a_read_is_tried_three_times_with_doubling_waits(trouble: Answer | Lost) -> None:
+    world = World([trouble])
+
+    assert isinstance(world.make(READ), NovitaForNow)
+    assert len(world.sent) == 3
+    assert world.waits == [1.0, 2.0]
+    assert world.told == ["Go failed"] * 3
+
+
+def test_each_attempt_asks_the_circuit_and_takes_a_slot() -> None:
+    world = World([DOWN, DOWN, FINE])
+
+    assert world.make(READ) == FINE
+    assert world.asked == [("reads", False)] * 3
+    assert world.slots == ["normal"] * 3
+
+
+def test_the_jitter_is_full() -> None:
+    world = World([DOWN])
+
+    world.make(READ, chance=0.0)
+
+    assert world.waits == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("outcome", [DOWN, LATE, UNREACHED, Answer(429), Answer(400), Answer(200)])
+def test_a_purchase_is_never_sent_twice(outcome: Answer | Lost) -> None:
+    world = World([outcome])
+
+    assert isinstance(world.make(CREATE), OstlerError)
+    assert len(world.sent) == 1
+    assert world.slots == ["normal buying"]
+
+
+def test_a_restart_is_repeated_only_where_novita_cannot_have_heard_it() -> None:
+    heard, unheard = World([LATE]), World([UNREACHED, FINE])
+
+    assert isinstance(heard.make(RESTART), OutcomeUnclear)
+    assert len(heard.sent) == 1
+    assert unheard.make(RESTART) == FINE
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 409, 422])
+def test_a_refusal_is_not_repeated_and_never_counts(status: int) -> None:
+    world = World([Answer(status, {"code": status})])
+
+    assert isinstance(world.make(READ), OstlerError)
+    assert len(world.sent) == 1
+    assert world.told == ["Go succeeded"]
+
+
+def test_a_429_pauses_everybody_and_is_honoured() -> None:
+    world = World([Answer(429, retry_after=7.0), FINE])
+
+    assert world.make(READ) == FINE
+    assert world.pauses == [7.0]
+    assert world.waits == [7.0]
+    assert world.told == ["Go succeeded"] * 2
+
+
+def test_a_429_longer_than_the_callers_time_comes_back_at_once_with_the_wait() -> None:
+    world = World([Answer(429, retry_after=60.0)])
+
+    error = world.make(READ, within=20)
+
+    assert isinstance(error, NotNow)
+    assert error.retry_after == 60.0
+    assert world.waits == []
+
+
+def test_nothing_outlasts_the_callers_time() -> None:
+    world = World([LATE], takes=60)
+
+    error = world.make(READ, within=15)
+
+    assert isinstance(error, NovitaForNow)
+    assert [at_most for _, at_most in world.sent] == [13, 1.0]
+
+
+def test_no_attempt_is_made_with_too_little_time_to_succeed() -> None:
+    world = World([LATE], takes=60)
+
+    world.make(READ, within=14.1)
+
+    assert len(world.sent) == 1
+
+
+@pytest.mark.parametrize("within", [0.0, -1.0])
+def test_without_time_nothing_is_sent(within: float) -> None:
+    world = World([FINE])
+
+    with pytest.raises(AssertionError) if within < 0 else pytest.MonkeyPatch.context():
+        error = world.make(READ, within)
+        assert isinstance(error, NotNow)
+    assert world.sent == []
+    assert world.told == ["Go unused"]
+
+
+def test_a_purchase_goes_out_only_with_time_for_its_whole_answer() -> None:
+    short, enough = World([FINE]), World([FINE])
+
+    assert isinstance(short.make(CREATE, within=33.0), NotNow)
+    assert short.sent == []
+    assert enough.make(CREATE, within=33.1) == FINE
+    assert enough.sent == [("/create", 33)]
+
+
+def test_a_purchase_does_not_wait_for_a_slot_into_the_time_of_its_answer() -> None:
+    world = World([FINE], slot_waits=[5.0])
+
+    error = world.make(CREATE, within=36.0)
+
+    assert isinstance(error, NotNow)
+    assert error.retry_after == 5.0
+    assert world.told == ["Go unused"]
+
+
+def test_the_wait_for_a_slot_is_part_of_the_callers_time() -> None:
+    world = World([FINE], slot_waits=[5.0])
+
+    assert world.make(READ, within=6.0) == FINE
+    assert world.waits == [5.0]
+    assert world.sent == [("/products", 1.0)]
+
+
+def test_an_open_circuit_sends_nothing_and_says_when_to_come_back() -> None:
+    world = World([FINE], permits=[Refused("reads", 42.0)])
+
+    error = world.make(READ)
+
+    assert isinstance(error, NotNow)
+    assert (error.code, error.retry_after) == ("CIRCUIT_BREAKER_OPEN", 42.0)
+    assert world.sent == []
+
+
+def test_a_circuit_that_opens_between_attempts_ends_them() -> None:
+    world = World([DOWN], permits=[GO, Refused("reads", 42.0)])
+
+    assert isinstance(world.make(READ), NotNow)
+    assert len(world.sent) == 1
+
+
+def test_a_probe_is_a_cheap_read_and_comes_before_a_purchase() -> None:
+    world = World([FINE], permits=[PROBING, PROBING, GO])
+
+    assert world.make(CREATE) == FINE
+    assert [path for path, _ in world.sent] == [PROBE.path, PROBE.path, "/create"]
+    assert world.told == ["Probe succeeded", "Probe succeeded", "Go succeeded"]
+
+
+def test_a_probe_that_fails_sends_nothing_else_and_is_not_repeated() -> None:
+    world = World([DOWN], permits=[PROBING])
+
+    error = world.make(CREATE)
+
+    assert isinstance(error, NotNow)
+    assert error.code == "CIRCUIT_BREAKER_OPEN"
+    assert [path for path, _ in world.sent] == [PROBE.path]
+    assert world.told == ["Probe failed"]
+
+
+def test_a_probe_that_novita_refuses_shows_that_it_is_there() -> None:
+    world = World([Answer(401), FINE], permits=[PROBING, GO])
+
+    assert world.make(READ) == FINE
+    assert world.told == ["Probe succeeded", "Go succeeded"]
+
+
+def test_a_probe_that_finds_no_slot_is_given_back() -> None:
+    world = World([FINE], permits=[PROBING], slot_waits=[500.0])
+
+    assert isinstance(world.make(READ), NotNow)
+    assert world.told == ["Probe unused"]
+
+
+def test_stop_and_delete_must_pass_and_use_the_slots_kept_for_them() -> None:
+    world = World([FINE])
+
+    assert world.make(STOP) == FINE
+    assert world.asked == [("actions", True)]
+    assert world.slots == ["urgent"]
