@@ -18,21 +18,31 @@ STREAMS = {"streamRecords": dynamodb._stream_records, "streamTrimmed": dynamodb.
 def main() -> None:
     (function_log,) = sys.argv[1:]
     sys.argv = sys.argv[:1]
-    lambda_svc._emit_lambda_logs = _FunctionLog(Path(function_log)).write
+    lambda_svc._execute_function_warm = _logged(lambda_svc._execute_function_warm, Path(function_log))
+    lambda_svc._emit_lambda_logs = _forget
     dynamodb.get_state, dynamodb.load_persisted_state = _keeping_streams(
         dynamodb.get_state, dynamodb.load_persisted_state
     )
     app.main()
 
 
-class _FunctionLog:
-    def __init__(self, file: Path) -> None:
-        self._file = file.open("a", buffering=1)
+def _logged(execute: Any, file: Path) -> Any:
+    log = file.open("a", buffering=1)
 
-    def write(self, function: Any, request_id: str, output: str, error: bool, *_: Any, **__: Any) -> None:
-        config = function.get("config") or function
-        lines = output.splitlines() or ([f"failed without a word, request {request_id}"] if error else [])
-        self._file.write("".join(f"{config['FunctionName']} {line}\n" for line in lines))
+    def executed(function: Any, event: Any, request_id: str) -> Any:
+        result = execute(function, event, request_id)
+        lines = (result.get("log") or "").splitlines()
+        if result.get("error"):
+            lines.append(f"request {request_id} failed: {result['body']}")
+        name = (function.get("config") or function)["FunctionName"]
+        log.write("".join(f"{name} {line}\n" for line in lines))
+        return result
+
+    return executed
+
+
+def _forget(*_: Any, **__: Any) -> None:
+    pass
 
 
 def _keeping_streams(get_state: Any, load_state: Any) -> tuple[Any, Any]:

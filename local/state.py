@@ -31,7 +31,7 @@ class StateDir:
 
     def lock(self, patience_seconds: float) -> None:
         """The lock goes with the process that holds it, however that ends."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)  # keys are kept here
         self._lock = lock = (self.path / "lock").open("a")
         if not wait_until(lambda: _locked(lock), patience_seconds, pause=0.2):
             self.unlock()

@@ -110,7 +110,7 @@ class Calls:
         except MachineNotFound:
             return decision, Missing(call.machine_id, began)
         except InvalidState as error:
-            return decision, Refused(Fault("NOVITA_INVALID_STATE", error.message), call)
+            return decision, Refused(fault_of(error), call, wrong_state=True)
         except NovitaRefused as error:
             return decision, Refused(fault_of(error), call, capacity=isinstance(error, NoCapacity))
         except NovitaForNow as error:

@@ -69,6 +69,7 @@ def put_machine(world: World, body: MachineByHand) -> Machine:
 def force(world: World, machine: Machine, body: Force) -> None:
     """Only what is named changes. A forced status stays until an action or a reclaim ends it."""
     now = world.clock.now()
+    spot = _spot(machine.spot(now), body)
     if body.name is not None:
         machine.name = body.name
     if body.status is not None:
@@ -76,8 +77,8 @@ def force(world: World, machine: Machine, body: Force) -> None:
     if "status_error" in body.model_fields_set:
         wrong = body.status_error or ForcedError()
         machine.errors.replan(now, [Step(now, StatusError(wrong.state, wrong.message))])
-    if body.spot_status is not None or body.spot_reclaim_time is not None:
-        machine.spots.replan(now, [Step(now, _spot(machine.spot(now), body))])
+    if spot != machine.spot(now):
+        machine.spots.replan(now, [Step(now, spot)])
 
 
 def reclaim(world: World, machine: Machine, body: Reclaim) -> None:

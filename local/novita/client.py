@@ -4,7 +4,7 @@ from typing import Any, Literal, cast
 
 import requests
 
-from local.novita.server import API_PREFIX
+from local.novita.wire import API_PREFIX
 
 Json = dict[str, Any]
 TIMEOUT_SECONDS = 30

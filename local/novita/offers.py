@@ -32,7 +32,7 @@ def product(world: World, one: Product, stock: Stock, region: str | None, gpus: 
         "memoryPerGpu": one.memory_per_gpu,
         "diskPerGpu": one.disk_per_gpu,
         "availableDeploy": free >= max(gpus, 1),
-        "inventoryState": inventory_state(free),
+        **({"inventoryState": inventory_state(free)} if settings.inventory_state_present else {}),
         "minRootFS": one.min_root_fs,
         "maxRootFS": one.max_root_fs,
         "minLocalStorage": one.min_local_storage,

@@ -13,8 +13,8 @@ from local.novita import (
 )
 from local.novita.context import CONTEXT, Context
 from local.novita.gate import GATE
+from local.novita.wire import API_PREFIX
 
-API_PREFIX = "/gpu-instance/openapi/v1"
 LARGEST_BODY = 64 * 1024 * 1024
 
 

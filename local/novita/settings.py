@@ -56,6 +56,7 @@ class Settings(Wire):
     mask_auth_passwords: bool = False
     image_auth_id_accepted: bool = True
     timestamps_present: bool = True
+    inventory_state_present: bool = True
     template_times_as: Literal["createdAt", "createTime"] = "createdAt"
     node_as: Literal["array", "object"] = "array"
     spot_status_when_not_spot: str = ""

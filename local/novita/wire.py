@@ -5,6 +5,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
+API_PREFIX = "/gpu-instance/openapi/v1"
+
 
 class InputError(Exception):
     """What was sent is wrong; the text says which field and why."""

@@ -15,7 +15,7 @@ def place() -> Iterator[Place]:
 
 
 def test_a_dead_novita_gets_the_threshold_and_one_call_of_each_environment(place: Place) -> None:
-    for _ in range(3):
+    for _ in range(2):
         seen = fleet.stampede(place)
 
         assert seen.calls <= 5 + 20
@@ -51,7 +51,7 @@ def test_without_the_table_everything_goes_out_but_a_create() -> None:
 
 
 def test_a_healthy_circuit_is_never_written_and_read_once_in_a_cache_lifetime(place: Place) -> None:
-    seen = fleet.healthy(place)
+    seen = fleet.healthy(place, 10_000, 50)
 
     assert seen.calls == 10_000
     assert seen.writes == 0
@@ -66,7 +66,7 @@ def test_ten_minutes_of_enough_work_keep_between_95_and_105_a_minute(place: Plac
 
 
 def test_deletes_beside_all_that_work_do_not_pass_105_either(place: Place) -> None:
-    seen = fleet.traffic(place, 180, deletes=fleet.DELETES)
+    seen = fleet.traffic(place, 125, deletes=fleet.DELETES)
 
     assert seen.most_in_60_seconds <= 105
     assert seen.writes_per_call <= 3
@@ -95,6 +95,6 @@ def test_twenty_writers_at_once_get_a_slot_each_within_three_writes(place: Place
 
 
 def test_a_high_limit_costs_next_to_nothing(place: Place) -> None:
-    seen = fleet.high_limit(place, 4000)
+    seen = fleet.high_limit(place, 2000)
 
     assert seen.writes <= seen.calls / 20

@@ -101,6 +101,15 @@ def test_nothing_changes_if_one_setting_is_wrong(sim: Simulator) -> None:
     assert sim.settings()["bootSeconds"] == 10
 
 
+def test_nothing_of_a_machine_changes_if_one_field_is_wrong(api: Api, sim: Simulator) -> None:
+    id_ = api.create()
+
+    with pytest.raises(SimulatorError, match="spotReclaimTime"):
+        sim.patch_instance(id_, status="exited", spotReclaimTime="soon")
+
+    assert api.status(id_) == "toCreate"
+
+
 def test_virtual_time_stands_still_until_it_is_advanced(sim: Simulator) -> None:
     first, second = sim.now(), sim.now()
     advanced = sim.advance(5)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -56,12 +57,12 @@ def test_a_corrupt_state_is_moved_aside_and_said(tmp_path: Path) -> None:
 
 
 def test_a_port_in_use_is_said_plainly() -> None:
-    with running() as sim:
-        port = sim.base_url.rpartition(":")[2]
-        command = [sys.executable, "-m", "local.novita", "--port", port]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        command = [sys.executable, "-m", "local.novita", "--port", str(port)]
 
-        second = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=10, check=False)
+        process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=20, check=False)
 
-    assert second.returncode == 1
-    assert f"cannot listen on 127.0.0.1:{port}" in second.stderr
-    assert "Traceback" not in second.stderr
+    assert process.returncode == 1
+    assert f"cannot listen on 127.0.0.1:{port}" in process.stderr
+    assert "Traceback" not in process.stderr

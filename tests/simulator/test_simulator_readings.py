@@ -102,6 +102,12 @@ def test_timestamps_are_there_or_not(api: Api, sim: Simulator) -> None:
     assert not {"createdAt", "lastStartedAt", "lastStoppedAt"} & set(shown)
 
 
+def test_the_state_of_the_inventory_is_there_or_not(api: Api, sim: Simulator) -> None:
+    sim.settings(inventoryStatePresent=False)
+
+    assert "inventoryState" not in api.products()["4090.16c62g"]
+
+
 def test_template_times_have_two_names(api: Api, sim: Simulator) -> None:
     sim.settings(templateTimesAs="createTime")
 

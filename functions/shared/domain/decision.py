@@ -31,12 +31,20 @@ class Decision:
     events: tuple[Event, ...] = ()
     operations: tuple[Operation, ...] = ()  # every operation that changed, as it is now
     call: Call | None = None  # to be made before anything else is decided
+    pause: datetime | None = None  # nothing more can be done in this step; go on then
 
     def having(self, **changes: Any) -> "Decision":
         return replace(self, record=replace(self.record, **changes))
 
     def ask(self, call: Call) -> "Decision":
         return replace(self, call=call)
+
+    def wait_until(self, at: datetime) -> "Decision":
+        return replace(self, pause=at)
+
+    def with_duty(self, duty: Duty) -> "Decision":
+        duties = (duty if held.machine_id == duty.machine_id else held for held in self.record.duties)
+        return self.having(duties=tuple(duties))
 
     def due(self, at: datetime | None) -> "Decision":
         return self.having(next_check_at=at)

@@ -148,6 +148,7 @@ class Instance:
     probed_at: datetime | None = None  # the step that last asked the application
     seen_at: datetime | None = None  # when Novita last showed the machine
     missing_at: datetime | None = None  # when a get first did not find it
+    doubted: bool = False  # it may be gone: a get by id is due
     acted_at: datetime | None = None  # when Novita last took an action of ours
     ready_at: datetime | None = None
     last_used_at: datetime | None = None
@@ -161,7 +162,8 @@ class Instance:
 
     @property
     def at_rest(self) -> bool:
-        return self.status in AT_REST and not self.duties and not self.unsettled and not self.pending
+        busy = self.duties or self.unsettled or self.pending or self.doubted
+        return self.status in AT_REST and not busy
 
     @property
     def queue(self) -> Queue:

@@ -115,6 +115,7 @@ class Refused:
     fault: Fault
     act: Act | None = None
     capacity: bool = False
+    wrong_state: bool = False  # the machine is not in a state for it, perhaps because it was done already
 
 
 @dataclass(frozen=True)

@@ -99,12 +99,11 @@ def test_a_refusal_that_is_already_known_costs_nothing(world: World) -> None:
 def test_nobody_waits_longer_than_fifteen_seconds(world: World) -> None:
     limiter, _ = world.environment()
 
-    waits = []
-    with pytest.raises(NotNow):
-        while True:
-            waits.append(limiter.take("normal", 3600))
+    waits = [limiter.take("normal", 3600) for _ in range(25)]
 
-    assert max(waits) == 15
+    assert waits[-1] == 15
+    with pytest.raises(NotNow):
+        limiter.take("normal", 3600)
 
 
 def test_a_delete_does_not_wait_behind_creates(world: World) -> None:

@@ -93,12 +93,15 @@ def test_a_port_where_nothing_listens_is_refused() -> None:
 
 
 def test_a_connection_that_is_reset_as_soon_as_it_stands_says_so() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        threading.Thread(target=lambda: [reset(server.accept()[0]) for _ in range(20)], daemon=True).start()
+    def reset_all(server: socket.socket) -> None:
+        for _ in range(20):
+            reset(server.accept()[0])
 
-        assert {failure(f"http://127.0.0.1:{server.getsockname()[1]}/") for _ in range(20)} == {
-            "connection_reset"
-        }
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=reset_all, args=(server,), daemon=True).start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+
+        assert {failure(url) for _ in range(20)} == {"connection_reset"}
 
 
 def test_a_network_that_cannot_be_reached_says_so() -> None:

@@ -1,0 +1,84 @@
+"""What an instance needs next, what happens when its time is up, and when it is due again."""
+
+from functions.shared.domain.decision import Decision
+from functions.shared.domain.instance import Action, Fault
+from functions.shared.domain.observation import Act, Look, Probe, Review
+from functions.shared.domain.status import Status
+
+_ON_THE_MOVE = frozenset({Status.STARTING, Status.STOPPING, Status.MIGRATING})
+
+
+def proceed(decision: Decision) -> Decision:
+    """The next call of this step; when there is none, when the next step is due."""
+    record, step = decision.record, decision.step
+    if decision.pause is not None:
+        return _finish(decision)
+    if (record.status is Status.CREATING or record.unsettled) and record.reviewed_at != step:
+        return decision.ask(Review())
+    for duty in record.duties:
+        if duty.checked_at != step:
+            asked = duty.asked_at is not None
+            return decision.ask(Look(duty.machine_id) if asked else Act(duty.action, duty.machine_id))
+    if record.machine_id and record.looked_at != step:
+        if record.pending:
+            return decision.ask(Act(record.pending, record.machine_id))
+        if record.status in _ON_THE_MOVE or record.doubted:
+            return decision.ask(Look(record.machine_id))
+    if record.status is Status.HEALTH_CHECKING and record.probed_at != step:
+        return decision.ask(Probe())
+    return _finish(decision)
+
+
+def _finish(decision: Decision) -> Decision:
+    record = decision.record
+    if record.status is Status.DELETING and not record.duties and not record.unsettled:
+        decision = decision.move(Status.TERMINATED).operate("completed")
+    record = decision.record
+    if record.at_rest:
+        return decision.due(None)
+    due = decision.pause or decision.now + decision.policy.poll
+    if record.deadline_at and record.deadline_at > decision.now:
+        due = min(due, record.deadline_at)
+    return decision.due(due)
+
+
+def check_deadline(decision: Decision) -> Decision:
+    record = decision.record
+    if record.deadline_at is None or decision.now < record.deadline_at:
+        return decision
+    if record.status is Status.CREATING:
+        because = f"; last: {record.waiting.message}" if record.waiting else ""
+        code = record.waiting.code if record.waiting else "PURCHASE_TIMEOUT"
+        return fail(decision, Fault(code, f"No machine was bought in time{because}"))
+    if record.status is Status.STARTING:
+        return fail(decision, Fault("STARTUP_TIMEOUT", "The machine was not running in time"))
+    if record.status is Status.HEALTH_CHECKING:
+        return fail(decision, Fault("HEALTH_CHECK_FAILED", "The application did not answer in time"))
+    return decision
+
+
+def fail(decision: Decision, fault: Fault) -> Decision:
+    """Failed, and the machine stops costing money unless the request said to keep it."""
+    record = decision.record
+    again = record.starting_again
+    decision = decision.move(
+        Status.FAILED,
+        fault.code,
+        fault,
+        error=fault,
+        deadline_at=None,
+        pending=None,
+        health_check=None,
+    )
+    if decision.record.status is not Status.FAILED:
+        return decision
+    if again:
+        decision = end_startup(decision, fault)
+    if record.machine_id and not record.spec.keep_on_failure:
+        was_ready = again or record.ready_at is not None
+        decision = decision.owe(record.machine_id, Action.STOP if was_ready else Action.DELETE)
+    return decision
+
+
+def end_startup(decision: Decision, fault: Fault) -> Decision:
+    return decision.operate("failed", fault).note("startup.failed", fault.code, fault)

@@ -1,0 +1,180 @@
+"""What follows from what Novita shows of a machine, or does not show."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from functions.shared.domain import health
+from functions.shared.domain.decision import Decision, Policy
+from functions.shared.domain.instance import Action, Duty, Fault
+from functions.shared.domain.machine import Machine
+from functions.shared.domain.reading import Reading, addressable, read
+from functions.shared.domain.rules.progress import end_startup, fail
+from functions.shared.domain.status import Status
+
+_OFF = frozenset({Status.STOPPED, Status.EXITED})
+_COMES_UP = _OFF | {Status.STARTING, Status.MIGRATING}
+_LEAVING = frozenset({"toRemove", "removing", "toStop", "stopping"})
+
+
+def seen(decision: Decision, machine: Machine, began: datetime) -> Decision:
+    if duty := _duty(decision, machine.id):
+        decision = _duty_seen(decision, duty, machine, began)
+    record = decision.record
+    if machine.id != record.machine_id or machine.id in record.gone:
+        return decision
+    decision = decision.having(looked_at=decision.step)
+    if _stale(decision, began):
+        return decision
+    if read(machine) is Reading.GONE:
+        return gone(decision, machine.id)
+    decision = decision.having(
+        seen_at=max(began, record.seen_at or began),
+        missing_at=None,
+        doubted=False,
+        novita_status=machine.status,
+        region=machine.region or record.region,
+        endpoints=machine.endpoints or record.endpoints,
+        spot_status=machine.spot_status,
+        spot_reclaim_at=machine.spot_reclaim_at,
+    )
+    return decision if record.pending else _follow(decision, machine, began)
+
+
+def missing(decision: Decision, machine_id: str, began: datetime) -> Decision:
+    record, policy = decision.record, decision.policy
+    if duty := _duty(decision, machine_id):
+        if _confirmed_gone(duty.missing_at, duty.seen_at, began, policy):
+            return gone(decision, machine_id)
+        noted = replace(duty, missing_at=duty.missing_at or began, checked_at=decision.step)
+        decision = decision.with_duty(noted)
+    if machine_id != record.machine_id or machine_id in record.gone:
+        return decision
+    decision = decision.having(looked_at=decision.step)
+    if _stale(decision, began):
+        return decision
+    if _confirmed_gone(record.missing_at, record.seen_at or record.created_at, began, policy):
+        return gone(decision, machine_id)
+    return decision.having(missing_at=record.missing_at or began, doubted=True)
+
+
+def unlisted(decision: Decision, machine_id: str, began: datetime) -> Decision:
+    """Absence from a list proves nothing: it makes a get by id due."""
+    record = decision.record
+    if machine_id != record.machine_id or machine_id in record.gone or _stale(decision, began):
+        return decision
+    return decision.having(doubted=True)
+
+
+def gone(decision: Decision, machine_id: str) -> Decision:
+    """Novita has confirmed that the machine is no more."""
+    duties = tuple(duty for duty in decision.record.duties if duty.machine_id != machine_id)
+    decision = decision.having(duties=duties, gone=(*decision.record.gone, machine_id))
+    if machine_id != decision.record.machine_id:
+        return decision
+    decision = decision.having(missing_at=None, doubted=False, novita_status="removed", pending=None)
+    status = decision.record.status
+    if status in (Status.STARTING, Status.HEALTH_CHECKING):
+        return fail(decision, Fault("STARTUP_FAILED", "The machine vanished at Novita before it was ready"))
+    if status in (Status.FAILED, Status.DELETING):
+        return decision
+    fault = Fault("INSTANCE_NOT_FOUND", "The machine is gone at Novita")
+    return decision.operate("failed", fault).move(Status.TERMINATED, fault.message, deadline_at=None)
+
+
+def ready(decision: Decision) -> Decision:
+    record = decision.record
+    again = record.starting_again
+    decision = decision.move(
+        Status.READY, ready_at=record.ready_at or decision.now, deadline_at=None, health_check=None
+    )
+    return (
+        decision.operate("completed").note("startup.completed", health=record.health) if again else decision
+    )
+
+
+def _stale(decision: Decision, began: datetime) -> bool:
+    """Asked before Novita took our last action: what it says may be from before, too."""
+    acted_at = decision.record.acted_at
+    return acted_at is not None and began <= acted_at
+
+
+def _confirmed_gone(missing_at: datetime | None, seen_at: datetime, began: datetime, policy: Policy) -> bool:
+    """Not found twice, well apart, and long after it was last seen."""
+    return (
+        missing_at is not None
+        and began - missing_at >= policy.gone_confirm
+        and began - seen_at >= policy.settle
+    )
+
+
+def _follow(decision: Decision, machine: Machine, began: datetime) -> Decision:
+    """Let our status follow what the machine is seen to be."""
+    record = decision.record
+    match read(machine):
+        case Reading.RUNNING if record.status in _COMES_UP:
+            shown = replace(machine, endpoints=record.endpoints)
+            return _running(decision) if addressable(shown, expected=record.expects_endpoints) else decision
+        case Reading.RUNNING if record.status is Status.STOPPING:
+            return _stop_again(decision, began)
+        case Reading.EXITED if record.status is Status.STOPPING:
+            return decision.move(Status.STOPPED).operate("completed")
+        case Reading.EXITED if record.status not in _OFF | {Status.FAILED}:
+            return _exited(decision, machine, began)
+        case Reading.MIGRATING if record.status not in (Status.FAILED, Status.STOPPING):
+            return decision.move(Status.MIGRATING, deadline_at=None)
+    return decision
+
+
+def _running(decision: Decision) -> Decision:
+    record = decision.record
+    booting = record.status is Status.STARTING
+    check = (record.health_check if record.starting_again else record.spec.health_check) if booting else None
+    if check is None:
+        ready_at = record.ready_at or decision.now
+        return decision.move(Status.RUNNING, ready_at=ready_at, deadline_at=None).operate("completed")
+    decision = decision.move(Status.RUNNING, deadline_at=None)
+    if not health.targets(record.endpoints, check):
+        return ready(decision)
+    deadline = decision.now + timedelta(milliseconds=check.max_wait_time_ms)
+    return decision.move(Status.HEALTH_CHECKING, deadline_at=deadline).operate("health_checking")
+
+
+def _exited(decision: Decision, machine: Machine, began: datetime) -> Decision:
+    """Novita's own stop or reclaim; soon after a start of ours it may only be an old answer."""
+    record = decision.record
+    again = record.starting_again
+    if again and record.acted_at and began < record.acted_at + decision.policy.settle:
+        return decision
+    reclaimed = machine.spot_status not in ("", "running") or machine.spot_reclaim_at is not None
+    reason = "reclaimed by Novita" if reclaimed else "stopped at Novita"
+    decision = decision.move(Status.EXITED, reason, deadline_at=None, health_check=None)
+    if not again:
+        return decision
+    return end_startup(decision, Fault("STARTUP_FAILED", f"The machine exited while starting: {reason}"))
+
+
+def _stop_again(decision: Decision, began: datetime) -> Decision:
+    """Still running long after Novita took the stop: ask once more."""
+    acted_at = decision.record.acted_at
+    overdue = acted_at is None or began - acted_at >= decision.policy.settle
+    return decision.having(pending=Action.STOP) if overdue else decision
+
+
+def _duty(decision: Decision, machine_id: str) -> Duty | None:
+    return next((duty for duty in decision.record.duties if duty.machine_id == machine_id), None)
+
+
+def _duty_seen(decision: Decision, duty: Duty, machine: Machine, began: datetime) -> Decision:
+    if duty.asked_at and began <= duty.asked_at:
+        return decision.with_duty(replace(duty, checked_at=decision.step))
+    reading = read(machine)
+    if reading is Reading.GONE:
+        return gone(decision, machine.id)
+    if duty.action is Action.STOP and reading is Reading.EXITED:
+        return decision.having(duties=tuple(d for d in decision.record.duties if d is not duty))
+    # Still there long after Novita took the call: ask once more.
+    overdue = duty.asked_at is not None and began - duty.asked_at >= decision.policy.settle
+    asked_at = None if overdue and machine.status not in _LEAVING else duty.asked_at
+    return decision.with_duty(
+        replace(duty, seen_at=began, missing_at=None, checked_at=decision.step, asked_at=asked_at)
+    )
