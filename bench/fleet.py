@@ -39,7 +39,7 @@ T = TypeVar("T")
 ENVIRONMENTS = 20
 POLICY = Policy()
 LIMIT = 100
-LONGEST_CALL_WAIT = 10.0
+LONGEST_CALL_WAIT = 15.0
 READS = frozenset({"GetItem", "BatchGetItem", "Query"})
 
 _numbers = count(1)

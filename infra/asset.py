@@ -127,7 +127,7 @@ def _uv() -> str:
     beside = Path(sys.executable).with_name("uv")
     found = str(beside) if beside.exists() else shutil.which("uv")
     if not found:
-        raise FileNotFoundError("uv is needed to build the asset: it is in requirements.txt")
+        raise FileNotFoundError("uv is needed to build the asset: beside this Python, or on the path")
     return found
 
 

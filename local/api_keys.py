@@ -20,6 +20,7 @@ class ApiKey:
     name: str
     scopes: tuple[str, ...]
     created_at: str
+    revoked_at: str = ""
 
 
 def new_key() -> str:
@@ -31,11 +32,11 @@ def make(table: Any, *, name: str, scopes: Iterable[str], key: str, key_id: str 
         id=key_id or f"key_{secrets.token_hex(6)}",
         name=name,
         scopes=tuple(scope for scope in SCOPES if scope in set(scopes)),
-        created_at=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        created_at=_now(),
     )
     table.put_item(
         Item={
-            "pk": f"key#{hashlib.sha256(key.encode()).hexdigest()}",
+            "pk": _pk(key),
             "sk": "key",
             "kind": "key",
             "keyId": made.id,
@@ -51,22 +52,29 @@ def make(table: Any, *, name: str, scopes: Iterable[str], key: str, key_id: str 
 
 def listed(table: Any) -> list[ApiKey]:
     return [
-        ApiKey(item["keyId"], item["name"], tuple(item["scopes"]), item["createdAt"])
+        ApiKey(
+            item["keyId"], item["name"], tuple(item["scopes"]), item["createdAt"], item.get("revokedAt", "")
+        )
         for item in _items(table, Key("lookup").eq("keys"))
     ]
 
 
 def revoke(table: Any, key_id: str) -> bool:
-    """False if there is no such key. One that is in use ends within the time that functions trust it."""
+    """False if no such key is in force. One in use ends within the time that functions trust it."""
     found = _items(table, Key("lookup").eq("keys") & Key("id").eq(key_id))
-    for item in found:
-        table.delete_item(Key={"pk": item["pk"], "sk": item["sk"]})
-    return bool(found)
+    in_force = [item for item in found if "revokedAt" not in item]
+    for item in in_force:
+        table.update_item(
+            Key={"pk": item["pk"], "sk": item["sk"]},
+            UpdateExpression="SET revokedAt = :now",
+            ExpressionAttributeValues={":now": _now()},
+        )
+    return bool(in_force)
 
 
-def is_known(table: Any, key: str) -> bool:
-    pk = f"key#{hashlib.sha256(key.encode()).hexdigest()}"
-    return "Item" in table.get_item(Key={"pk": pk, "sk": "key"}, ConsistentRead=True)
+def is_in_force(table: Any, key: str) -> bool:
+    item = table.get_item(Key={"pk": _pk(key), "sk": "key"}, ConsistentRead=True).get("Item")
+    return item is not None and "revokedAt" not in item
 
 
 def _items(table: Any, condition: Any) -> list[dict[str, Any]]:
@@ -78,3 +86,11 @@ def _items(table: Any, condition: Any) -> list[dict[str, Any]]:
         if "LastEvaluatedKey" not in page:
             return found
         start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
+
+
+def _pk(key: str) -> str:
+    return f"key#{hashlib.sha256(key.encode()).hexdigest()}"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

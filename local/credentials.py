@@ -2,16 +2,15 @@
 
 import base64
 import json
-import re
 import secrets
 from pathlib import Path
 from typing import Any
 
-from local.api_keys import KEY, SCOPES, is_known, make, new_key, revoke
+from functions.shared.domain.signature import read_master
+from local.api_keys import KEY, SCOPES, is_in_force, make, new_key, revoke
 from local.problems import RefusalError
 
 LOCAL_KEY_ID = "key_local"
-WEBHOOK_SECRET = re.compile(r"whsec_[A-Za-z0-9+/=]{24,}")
 
 
 def api_key(file: Path, given: str | None) -> str:
@@ -21,14 +20,17 @@ def api_key(file: Path, given: str | None) -> str:
 
 
 def webhook_secret(file: Path, given: str | None) -> str:
-    if given and not WEBHOOK_SECRET.fullmatch(given):
-        raise RefusalError("WEBHOOK_SECRET must be whsec_ and the base64 of at least 18 bytes")
-    return _kept(file, given or _read(file) or f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}")
+    secret = given or _read(file) or f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}"
+    try:
+        read_master(secret)
+    except ValueError as error:
+        raise RefusalError(f"WEBHOOK_SECRET must be whsec_ and base64: {error}") from None
+    return _kept(file, secret)
 
 
 def allow_local_key(table: Any, key: str) -> None:
     """One key is the local one: another that was given before ends here."""
-    if not is_known(table, key):
+    if not is_in_force(table, key):
         revoke(table, LOCAL_KEY_ID)
         make(table, name="local", scopes=SCOPES, key=key, key_id=LOCAL_KEY_ID)
 

@@ -1,12 +1,12 @@
 """The id that marks our machines at Novita: made once, kept in the table, and in a file that outlives it."""
 
-import secrets
 from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import ClientError
 
-CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
+from functions.shared.domain.ids import new_deployment_id
+
 KEY = {"pk": "deployment", "sk": "deployment"}
 
 
@@ -14,8 +14,9 @@ def agree_on_deployment_id(table: Any, file: Path) -> str:
     """A table that lost it gets it back from the file: machines bought before are still ours."""
     kept = file.read_text().strip() if file.exists() else ""
     try:
-        made = kept or "".join(secrets.choice(CROCKFORD) for _ in range(8))
-        table.put_item(Item={**KEY, "id": made}, ConditionExpression="attribute_not_exists(pk)")
+        made = kept or new_deployment_id()
+        item = {**KEY, "kind": "deployment", "id": made}
+        table.put_item(Item=item, ConditionExpression="attribute_not_exists(pk)")
     except ClientError as error:
         if error.response["Error"]["Code"] != "ConditionalCheckFailedException":
             raise

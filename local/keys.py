@@ -39,7 +39,8 @@ def _create(table: Any, name: str, scopes: tuple[str, ...]) -> int:
 
 def _list(table: Any) -> int:
     for key in listed(table):
-        print(f"{key.id}  {key.created_at}  {','.join(key.scopes):16}  {key.name}")
+        ended = f"  revoked {key.revoked_at}" if key.revoked_at else ""
+        print(f"{key.id}  {key.created_at}  {','.join(key.scopes):16}  {key.name}{ended}")
     return 0
 
 
@@ -47,7 +48,7 @@ def _revoke(table: Any, key_id: str) -> int:
     if revoke(table, key_id):
         print(f"{key_id} is revoked; functions that have just seen it forget it within 30 s.")
         return 0
-    print(f"There is no key {key_id}.", file=sys.stderr)
+    print(f"There is no key {key_id} in force.", file=sys.stderr)
     return 1
 
 

@@ -66,11 +66,18 @@ def _welcome(stack: LocalStack) -> None:
 Try:
   curl {stack.api_url}/health
   curl {bearer} {stack.api_url}/api/instances
-  curl {bearer} -H 'Content-Type: application/json' \\
-    -d '{{"name": "first", "productName": "RTX 4090 24GB", "templateId": "1"}}' {stack.api_url}/api/instances
+  {_third_try(stack, bearer)}
 
-Ctrl-C stops it.
+Ctrl-C stops it; what it knows is kept in {_short(stack.state.path)}.
 ostler is ready on {stack.api_url}""")
+
+
+def _third_try(stack: LocalStack, bearer: str) -> str:
+    """A create, unless that would cost somebody money."""
+    if stack.real_novita:
+        return f"curl {stack.api_url}/openapi.json"
+    body = '{"name": "first", "productName": "RTX 4090 24GB", "templateId": "107672"}'
+    return f"curl {bearer} -H 'Content-Type: application/json' -d '{body}' {stack.api_url}/api/instances"
 
 
 def _say(line: str) -> None:

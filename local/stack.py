@@ -103,6 +103,8 @@ class LocalStack:
         fresh = wants_fresh(self._fresh)
         self.state.lock(LOCK_SECONDS)
         self._undo.callback(self.state.unlock)
+        self.api_key = credentials.api_key(self.state.path / "api-key", self.api_key or None)
+        master = credentials.webhook_secret(self.state.path / "webhook-secret", self._webhook_secret)
         leftovers.end_leftovers(self.state.groups, self.state.path)
         for name, port in self._ports_used().items():
             require_free(port, name)
@@ -119,7 +121,7 @@ class LocalStack:
         self._say(f"starting the AWS emulator on {self.emulator.url}")
         self._run(self.emulator)
         self._say(f"deploying the stack to it: {deploy(self.emulator, template, self.settings)}")
-        self._furnish()
+        self._furnish(master)
         self._open_api()
         self._ready = True
 
@@ -128,14 +130,12 @@ class LocalStack:
         self._children.append(program.start())
         leftovers.remember(self.state.groups, [child.pid for child in self._children])
 
-    def _furnish(self) -> None:
+    def _furnish(self, master: str) -> None:
         """What a person does once after a first deploy: keys and secrets."""
         self.deployed = Deployed.read(self.emulator.client("cloudformation"))
         table, secrets = self.emulator.table(self.table_name), self.emulator.client("secretsmanager")
-        self.api_key = credentials.api_key(self.state.path / "api-key", self.api_key or None)
         credentials.allow_local_key(table, self.api_key)
         agree_on_deployment_id(table, self.state.deployment)
-        master = credentials.webhook_secret(self.state.path / "webhook-secret", self._webhook_secret)
         novita_key = self.real_novita.key if self.real_novita else "local"
         credentials.put_secret(secrets, self.deployed.novita_secret_id, novita_key)
         credentials.put_secret(

@@ -57,6 +57,8 @@ def _digest(files: list[Path]) -> str:
 
 
 def _synthesise() -> None:
+    if not shutil.which("node"):
+        raise StartError("Node.js 20 or newer is needed to synthesise the CDK app, and there is no `node`.")
     shutil.rmtree(CLOUD_ASSEMBLY, ignore_errors=True)  # the CDK adds to it and never takes anything out
     environment = {**os.environ, "CDK_OUTDIR": str(CLOUD_ASSEMBLY)}
     command = [sys.executable, "app.py"]

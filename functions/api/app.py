@@ -12,7 +12,7 @@ from aws_lambda_powertools.event_handler.openapi.exceptions import (
 
 from functions.api.documentation import document
 from functions.api.requests import read_json, validation_failed
-from functions.api.routes import health, instances
+from functions.api.routes import health, instances, market, operations
 from functions.shared.domain.errors import CallerError, OstlerError
 from functions.shared.log import logger
 
@@ -23,7 +23,7 @@ def build() -> APIGatewayHttpResolver:
         response_validation_error_http_code=500,
         json_body_deserializer=read_json,
     )
-    for router in (health.router, instances.router):
+    for router in (health.router, operations.router, instances.router, market.router):
         app.include_router(router)
     document(app)
     app.exception_handler(RequestValidationError)(_bad_request)

@@ -1,6 +1,8 @@
 """Request bodies: fields, bounds and defaults, as the API documents them."""
 
 import re
+from dataclasses import replace
+from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
@@ -60,7 +62,7 @@ class Body(BaseModel):
 
 def _bounded(name: str, default: int) -> Any:
     low, high = BOUNDS[name]
-    return Field(default, ge=low, le=high)
+    return Field(default=default, ge=low, le=high)
 
 
 class HealthCheckBody(Body):
@@ -68,8 +70,8 @@ class HealthCheckBody(Body):
     retryAttempts: int = _bounded("retry_attempts", 3)
     retryDelayMs: int = _bounded("retry_delay_ms", 2_000)
     maxWaitTimeMs: int = _bounded("max_wait_time_ms", 300_000)
-    targetPort: int | None = Field(None, ge=1, le=65_535)
-    path: str = Field("/", max_length=1024, pattern=r"^/[\x21-\x7e]*$")
+    targetPort: int | None = Field(default=None, ge=1, le=65_535)
+    path: str = Field(default="/", max_length=1024, pattern=r"^/[\x21-\x7e]*$")
 
     def config(self) -> HealthCheck:
         return HealthCheck(
@@ -86,20 +88,22 @@ class CreateBody(Body):
     name: Name
     productName: ProductName
     templateId: TemplateId
-    gpuNum: int = Field(1, ge=1, le=8)
-    rootfsSize: int = Field(60, ge=10, le=1000, description="GB")
+    gpuNum: int = Field(default=1, ge=1, le=8)
+    rootfsSize: int = Field(default=60, ge=10, le=1000, description="GB")
     region: Region | None = None
-    regions: list[Region] | None = Field(None, min_length=1, max_length=20, description="Tried in this order")
+    regions: list[Region] | None = Field(
+        default=None, min_length=1, max_length=20, description="Tried in this order"
+    )
     webhookUrl: WebAddress | None = None
     billingMode: Literal["spot", "onDemand"] = "spot"
-    maxPricePerGpuHour: float | None = Field(None, gt=0, le=10_000, description="USD")
+    maxPricePerGpuHour: float | None = Field(default=None, gt=0, le=10_000, description="USD")
     placement: Literal["priority", "cheapest"] = "priority"
     healthCheck: HealthCheckBody | None = None
     maxWaitTime: int | None = Field(
-        None, ge=1_000, le=_LONGEST_WAIT_MS, description="Milliseconds from bought to running"
+        default=None, ge=1_000, le=_LONGEST_WAIT_MS, description="Milliseconds from bought to running"
     )
     onFailure: Literal["delete", "keep"] = "delete"
-    tags: dict[TagKey, TagValue] | None = Field(None, max_length=20)
+    tags: dict[TagKey, TagValue] | None = Field(default=None, max_length=20)
 
     def spec(self) -> Spec:
         cap = self.maxPricePerGpuHour
@@ -118,3 +122,38 @@ class CreateBody(Body):
             health_check=self.healthCheck.config() if self.healthCheck else None,
             tags=tuple((self.tags or {}).items()),
         )
+
+
+class QuoteBody(CreateBody):
+    """What a create would buy: the same body, where only the product must be named."""
+
+    name: Name | None = None  # type: ignore[assignment]
+    templateId: TemplateId = ""
+
+
+class StartBody(Body):
+    healthCheckConfig: HealthCheckBody | None = None
+    targetPort: int | None = Field(default=None, ge=1, le=65_535)
+    webhookUrl: WebAddress | None = None
+
+    def config(self) -> HealthCheck:
+        check = (self.healthCheckConfig or HealthCheckBody()).config()
+        return check if self.targetPort is None else replace(check, target_port=self.targetPort)
+
+
+class NamedBody(Body):
+    instanceName: Name
+
+
+class NamedStartBody(StartBody):
+    instanceName: Name
+
+
+class ImportBody(Body):
+    novitaInstanceId: str = Field(pattern=r"^[A-Za-z0-9_-]{1,128}$")
+    name: Name | None = None
+    webhookUrl: WebAddress | None = None
+
+
+class LastUsedBody(Body):
+    lastUsedAt: Annotated[datetime, Field(strict=False)] | None = None

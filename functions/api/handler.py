@@ -4,6 +4,7 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from functions.api import current
 from functions.api.app import build
 from functions.api.gate import admit
 from functions.api.ids import RequestIds, read_ids
@@ -27,7 +28,7 @@ def _answer(event: dict[str, Any], context: LambdaContext, ids: RequestIds) -> d
     wired = wiring()
     wired.time_left = lambda: context.get_remaining_time_in_millis() / 1000
     try:
-        _app.append_context(wiring=wired, ids=ids, caller=admit(event, wired.keys))
+        current.enter(wired, admit(event, wired.keys))
         return _app.resolve(event, context)
     except OstlerError as error:
         logger.info("refused", code=error.code, reason=error.message)

@@ -14,11 +14,26 @@ from functions.shared.adapters.novita.client import Novita
 from functions.shared.advance import Advance
 from functions.shared.domain.decide import decide
 from functions.shared.domain.decision import Policy
-from functions.shared.domain.errors import CallerError, MachineNotFound, NotFound, NovitaForNow, NovitaRefused
+from functions.shared.domain.errors import (
+    CallerError,
+    Conflict,
+    MachineNotFound,
+    NotFound,
+    NovitaForNow,
+    NovitaRefused,
+)
 from functions.shared.domain.instance import Event, Instance
+from functions.shared.domain.machine import Connection
 from functions.shared.domain.observation import Missing, Observation, Seen
 from functions.shared.domain.status import Status
 from functions.shared.log import logger
+
+
+def stored(instances: Instances, instance_id: str) -> Instance:
+    record = instances.get(instance_id)
+    if record is None:
+        raise NotFound("INSTANCE_NOT_FOUND", "There is no instance of that id")
+    return record
 
 
 @dataclass(frozen=True)
@@ -41,7 +56,7 @@ class ReadInstances:
 
     def one(self, instance_id: str) -> tuple[Instance, bool]:
         """The instance, and whether what is shown may be out of date because Novita did not answer."""
-        record = self._stored(instance_id)
+        record = stored(self.instances, instance_id)
         if not self._worth_asking(record):
             return record, False
         try:
@@ -53,10 +68,20 @@ class ReadInstances:
         decision = decide(record, observation, now, self.policy)
         if decision.call is not None:  # for the worker to make, soon
             decision = replace(decision.due(now), call=None)
-        return self.advance.store(decision) or self._stored(instance_id), False
+        return self.advance.store(decision) or stored(self.instances, instance_id), False
+
+    def connection(self, instance_id: str) -> Connection:
+        """Fetched live, and neither stored nor logged."""
+        record = stored(self.instances, instance_id)
+        if record.machine_id is None or record.machine_id in record.gone:
+            raise Conflict("INSTANCE_HAS_NO_MACHINE", f"{instance_id} is {record.status} and has no machine")
+        try:
+            return self.novita.connection(record.machine_id, within=self.lookup_seconds * 5)
+        except MachineNotFound:
+            raise Conflict("INSTANCE_HAS_NO_MACHINE", "Novita does not show the machine") from None
 
     def events(self, instance_id: str) -> list[Event]:
-        self._stored(instance_id)
+        stored(self.instances, instance_id)
         return self.instances.events(instance_id)
 
     def page(self, *, name: str | None, status: str | None, limit: int, cursor: str | None) -> Page:
@@ -65,12 +90,6 @@ class ReadInstances:
         found, more = self.instances.page(name=name, status=status, limit=limit, after=after)
         total = None if cursor else self.instances.count(name=name, status=status)
         return Page(found, total, self._cursor(found[-1].id, listing) if more else None)
-
-    def _stored(self, instance_id: str) -> Instance:
-        record = self.instances.get(instance_id)
-        if record is None:
-            raise NotFound("INSTANCE_NOT_FOUND", "There is no instance of that id")
-        return record
 
     def _worth_asking(self, record: Instance) -> bool:
         settled = record.status in (Status.CREATING, Status.DELETING, Status.TERMINATED)

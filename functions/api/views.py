@@ -5,7 +5,8 @@ from typing import Any, NotRequired
 from typing_extensions import TypedDict
 
 from functions.api.responses import stamp
-from functions.shared.domain.instance import Event, Fault, Instance
+from functions.shared.domain.instance import Event, Fault, Instance, Operation
+from functions.shared.domain.machine import Connection
 
 
 class FaultView(TypedDict):
@@ -82,6 +83,50 @@ class CreatedView(TypedDict):
     message: str
     estimatedReadyTime: str
     region: NotRequired[str]
+
+
+class AcceptedView(TypedDict):
+    instanceId: str
+    status: str
+    message: str
+    novitaInstanceId: NotRequired[str]
+    operationId: NotRequired[str]
+    estimatedReadyTime: NotRequired[str]
+
+
+class PhaseView(TypedDict):
+    status: str
+    at: str
+
+
+class OperationView(TypedDict):
+    operationId: str
+    instanceId: str
+    kind: str
+    status: str
+    actor: str
+    phases: list[PhaseView]
+    attempts: int
+    error: NotRequired[FaultView]
+
+
+class OperationsView(TypedDict):
+    instanceId: str
+    operations: list[OperationView]
+
+
+class SecretPlaceView(TypedDict):
+    address: NotRequired[str]
+    command: NotRequired[str]
+    username: NotRequired[str]
+    password: NotRequired[str]
+
+
+class ConnectionView(TypedDict):
+    instanceId: str
+    ssh: NotRequired[SecretPlaceView]
+    jupyter: NotRequired[SecretPlaceView]
+    webTerminal: NotRequired[SecretPlaceView]
 
 
 class InstancesView(TypedDict):
@@ -161,6 +206,39 @@ def event_view(event: Event) -> EventView:
             "error": _fault(event.error),
             "healthCheck": dict(event.health) if event.health else None,
             "operationId": event.operation_id,
+        }
+    )
+    return view
+
+
+def operation_view(instance_id: str, operation: Operation) -> OperationView:
+    view: OperationView = {
+        "operationId": operation.id,
+        "instanceId": instance_id,
+        "kind": operation.kind.value,
+        "status": operation.status,
+        "actor": operation.actor,
+        "phases": [{"status": status, "at": stamp(at)} for status, at in operation.phases],
+        "attempts": operation.attempts,
+    }
+    if operation.error:
+        view["error"] = {"code": operation.error.code, "message": operation.error.message}
+    return view
+
+
+def connection_view(instance_id: str, connection: Connection) -> ConnectionView:
+    view: ConnectionView = _present(
+        {
+            "instanceId": instance_id,
+            "ssh": _present({"command": connection.ssh_command, "password": connection.ssh_password}),
+            "jupyter": _present({"address": connection.jupyter_address}),
+            "webTerminal": _present(
+                {
+                    "address": connection.terminal_address,
+                    "username": connection.terminal_username,
+                    "password": connection.terminal_password,
+                }
+            ),
         }
     )
     return view

@@ -1,12 +1,13 @@
 """One step of an instance: load, decide, act, save, and tell the next one when."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from functions.shared.adapters.instances import Instances
 from functions.shared.adapters.queues import Queues
+from functions.shared.adapters.table import Write
 from functions.shared.domain.decide import decide
 from functions.shared.domain.decision import Decision, Policy
 from functions.shared.domain.errors import StaleInstance
@@ -62,10 +63,13 @@ class Advance:
     def store(self, decision: Decision) -> Instance | None:
         """Save, and queue the next step; whoever was overtaken leaves both to the winner."""
         try:
-            saved = self._instances.save(replace(decision, call=None))
+            return self.save(decision)
         except StaleInstance:
             logger.info("step overtaken")
             return None
+
+    def save(self, decision: Decision, also: Sequence[Write] = ()) -> Instance:
+        saved = self._instances.save(decision, also)
         for event in decision.events:
             logger.info(event.type, sequence=event.sequence, reason=event.reason)
         self.nudge(saved, decision.now)

@@ -17,6 +17,7 @@ from functions.shared.adapters.deployments import Deployments
 from functions.shared.adapters.due import Due
 from functions.shared.adapters.instances import Instances
 from functions.shared.adapters.keys import ApiKeys
+from functions.shared.adapters.operations import Operations
 from functions.shared.adapters.queues import Queues
 from functions.shared.adapters.secrets import Secrets
 from functions.shared.adapters.table import Table
@@ -106,6 +107,10 @@ class Wiring:
     @cached_property
     def deployments(self) -> Deployments:
         return Deployments(self.table)
+
+    @cached_property
+    def operations(self) -> Operations:
+        return Operations(self.table)
 
     @cached_property
     def due(self) -> Due:

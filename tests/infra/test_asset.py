@@ -2,6 +2,7 @@
 
 import filecmp
 import importlib.util
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from infra import asset
+from infra.interpreter import find_python
 from tests.infra.template import NAMES
 
 # What the runtime brings, and the asset therefore leaves out.
@@ -18,15 +20,21 @@ UNCHECKED_HASH = b"\x01\x00\x00\x00"
 
 
 @pytest.fixture(scope="module")
-def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As deployed: for Lambda's Python and processor."""
-    return asset.build(tmp_path_factory.mktemp("lambda") / "asset")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The real ones, in a copy that nobody edits while the tests run."""
+    return Path(shutil.copytree(asset.SOURCES, tmp_path_factory.mktemp("sources") / "functions"))
 
 
 @pytest.fixture(scope="module")
-def runnable(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shipped(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As deployed: for Lambda's Python and processor."""
+    return asset.build(tmp_path_factory.mktemp("lambda") / "asset", sources=sources)
+
+
+@pytest.fixture(scope="module")
+def runnable(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same for this machine."""
-    return asset.build(tmp_path_factory.mktemp("here") / "asset", asset.HERE)
+    return asset.build(tmp_path_factory.mktemp("here") / "asset", asset.HERE, sources)
 
 
 @pytest.fixture(scope="module")
@@ -82,14 +90,15 @@ def test_native_code_is_for_arm64(shipped: Path) -> None:
     assert all(library.read_bytes()[18:20] == b"\xb7\x00" for library in libraries)  # ELF's number for it
 
 
+@pytest.mark.skipif(not find_python("3.13"), reason="needs a Python 3.13 to compile with")
 def test_every_module_is_compiled_for_313_and_never_checked_against_times(shipped: Path) -> None:
     for module in shipped.rglob("*.py"):
         compiled = module.parent / "__pycache__" / f"{module.stem}.cpython-313.pyc"
         assert compiled.read_bytes()[:8] == PYC_313_MAGIC + UNCHECKED_HASH, module
 
 
-def test_two_builds_are_the_same_to_the_last_byte(shipped: Path, tmp_path: Path) -> None:
-    again = asset.build(tmp_path / "asset")
+def test_two_builds_are_the_same_to_the_last_byte(sources: Path, shipped: Path, tmp_path: Path) -> None:
+    again = asset.build(tmp_path / "asset", sources=sources)
 
     files = sorted(str(file.relative_to(shipped)) for file in shipped.rglob("*") if file.is_file())
     assert files == sorted(str(file.relative_to(again)) for file in again.rglob("*") if file.is_file())

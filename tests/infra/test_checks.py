@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from aws_cdk import App, Stack, Validations
+from aws_cdk import Stack
 from aws_cdk import aws_sqs as sqs
-from cdk_nag import AwsSolutionsChecks
 
+import app
 from tests.infra.template import Template
 
 
@@ -35,9 +35,9 @@ def test_cdk_nag_finds_nothing_without_a_reason(
 
 
 def test_cdk_nag_stops_a_synthesis_that_breaks_a_rule(tmp_path: Path) -> None:
-    broken = App(outdir=str(tmp_path))
-    Validations.of(broken).add_plugins(AwsSolutionsChecks(broken))
-    sqs.Queue(Stack(broken, "Stack"), "Loose")  # neither dead letters nor TLS
+    (tmp_path / "code").mkdir()
+    broken = app.build(tmp_path / "code", outdir=str(tmp_path / "out"))
+    sqs.Queue(Stack(broken, "Another"), "Loose")  # neither dead letters nor TLS
 
     with pytest.raises(RuntimeError, match="AwsSolutions-SQS4"):
         broken.synth()

@@ -3,56 +3,45 @@
 from typing import Annotated, cast
 
 from aws_lambda_powertools.event_handler import Response
-from aws_lambda_powertools.event_handler.openapi.params import Body, Header, Path, Query
+from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
-from functions.api.bodies import CreateBody
+from functions.api.adopt import Adopt
+from functions.api.bodies import CreateBody, ImportBody, LastUsedBody
 from functions.api.create_instance import CreateInstance
-from functions.api.gate import Caller
+from functions.api.current import asked, caller, wired
+from functions.api.note_use import NoteUse
+from functions.api.parameters import IdempotencyKey, InstanceId
 from functions.api.read_instances import ReadInstances
 from functions.api.requests import reachable
 from functions.api.views import (
+    ConnectionView,
     CreatedView,
     EventsView,
     InstancesView,
     InstanceView,
+    connection_view,
     event_view,
     instance_view,
 )
-from functions.shared.adapters.answers import Question, question
 from functions.shared.domain.status import Status
-from functions.shared.wiring import Wiring
 
 router = APIGatewayHttpRouter()
 
 _INSTANCES = ["instances"]
-InstanceId = Annotated[str, Path(description="inst_ and a ULID", max_length=64)]
-IdempotencyKey = Annotated[
-    str | None,
-    Header(alias="Idempotency-Key", min_length=1, max_length=255, description="The first answer again"),
-]
-
-
-def _wired() -> Wiring:
-    return cast("Wiring", router.context["wiring"])
-
-
-def _asked(route: str, key: str | None, body: object) -> Question | None:
-    caller = cast("Caller", router.context["caller"])
-    return question(caller.id, route, key, body) if key else None
 
 
 def _reader() -> ReadInstances:
-    wired = _wired()
+    wiring = wired()
     return ReadInstances(
-        wired.instances,
-        wired.novita,
-        wired.advance,
-        wired.policy,
-        wired.clock,
-        wired.deployments.id,
-        wired.settings.details_ttl,
-        wired.settings.lookup_seconds,
+        wiring.instances,
+        wiring.novita,
+        wiring.advance,
+        wiring.policy,
+        wiring.clock,
+        wiring.deployments.id,
+        wiring.settings.details_ttl,
+        wiring.settings.lookup_seconds,
     )
 
 
@@ -60,21 +49,21 @@ def _reader() -> ReadInstances:
 def create(
     body: Annotated[CreateBody, Body()], idempotency_key: IdempotencyKey = None
 ) -> Response[CreatedView]:
-    wired = _wired()
+    wiring = wired()
     given = CreateInstance(
-        wired.instances,
-        wired.answers,
-        wired.advance,
-        wired.catalog,
-        wired.policy,
-        wired.clock,
-        wired.settings.lookup_seconds,
+        wiring.instances,
+        wiring.answers,
+        wiring.advance,
+        wiring.catalog,
+        wiring.policy,
+        wiring.clock,
+        wiring.settings.lookup_seconds,
     )(
         name=body.name,
         spec=body.spec(),
-        webhook_url=reachable(body.webhookUrl, wired.settings.outbound_allow_cidrs),
-        actor=cast("Caller", router.context["caller"]).id,
-        asked=_asked("POST /api/instances", idempotency_key, router.current_event.json_body),
+        webhook_url=reachable(body.webhookUrl, wiring.settings.outbound_allow_cidrs),
+        actor=caller().id,
+        asked=asked("POST /api/instances", idempotency_key, router.current_event.json_body),
     )
     view = cast("CreatedView", given.body)
     return Response(given.status, "application/json", view, headers={"Location": given.location or ""})
@@ -105,3 +94,45 @@ def get(instance_id: InstanceId) -> InstanceView:
 @router.get("/api/instances/<instance_id>/events", summary="What happened to it", tags=_INSTANCES)
 def events(instance_id: InstanceId) -> EventsView:
     return {"instanceId": instance_id, "events": [event_view(one) for one in _reader().events(instance_id)]}
+
+
+@router.get("/api/instances/<instance_id>/connection", summary="How to get in, fetched live", tags=_INSTANCES)
+def connection(instance_id: InstanceId) -> ConnectionView:
+    return connection_view(instance_id, _reader().connection(instance_id))
+
+
+@router.post(
+    "/api/instances/import",
+    summary="Take a Novita machine under management",
+    tags=_INSTANCES,
+    status_code=201,
+)
+def import_machine(
+    body: Annotated[ImportBody, Body()], idempotency_key: IdempotencyKey = None
+) -> Response[InstanceView]:
+    wiring = wired()
+    given = Adopt(
+        wiring.instances,
+        wiring.answers,
+        wiring.novita,
+        wiring.advance,
+        wiring.deployments.id,
+        wiring.policy,
+        wiring.clock,
+        wiring.settings.lookup_seconds,
+    )(
+        body.novitaInstanceId,
+        name=body.name,
+        webhook_url=reachable(body.webhookUrl, wiring.settings.outbound_allow_cidrs),
+        actor=caller().id,
+        asked=asked("POST /api/instances/import", idempotency_key, router.current_event.json_body),
+    )
+    view = cast("InstanceView", given.body)
+    return Response(given.status, "application/json", view, headers={"Location": given.location or ""})
+
+
+@router.put("/api/instances/<instance_id>/last-used", summary="Note that it was used", tags=_INSTANCES)
+def last_used(instance_id: InstanceId, body: Annotated[LastUsedBody | None, Body()] = None) -> InstanceView:
+    wiring = wired()
+    note = NoteUse(wiring.instances, wiring.advance, wiring.policy, wiring.clock)
+    return instance_view(note(instance_id, body.lastUsedAt if body else None))

@@ -53,6 +53,16 @@ class Instances:
         """Store the intent to buy together with the instance's knowledge of it."""
         return self.save(decision, [Write(items.purchase_item(purchase), NEW)])
 
+    def owned(self, machine_id: str, instance_id: str) -> Write:
+        """To be put into the transaction that takes a machine under management: nobody else has it."""
+        return Write(
+            {"pk": f"machine#{machine_id}", "sk": "owner", "kind": "owner", "instanceId": instance_id}, NEW
+        )
+
+    def owner(self, machine_id: str) -> str | None:
+        item = self._table.get(f"machine#{machine_id}", "owner")
+        return str(item["instanceId"]) if item else None
+
     def purchases(self, instance_id: str) -> tuple[Purchase, ...]:
         found = self._table.query_all(
             "pk = :pk AND begins_with(sk, :sk)", {":pk": instance_id, ":sk": "purchase#"}

@@ -7,6 +7,8 @@ from functions.shared.domain.decision import Decision, Policy
 from functions.shared.domain.errors import Conflict
 from functions.shared.domain.health import HealthCheck
 from functions.shared.domain.instance import Action, Fault, Instance, Operation, Spec
+from functions.shared.domain.machine import Machine
+from functions.shared.domain.reading import Reading, read
 from functions.shared.domain.status import RESTARTABLE, STARTABLE, STOPPABLE, Status
 
 _SUPERSEDED = Fault("OPERATION_SUPERSEDED", "Another operation took its place")
@@ -38,6 +40,49 @@ def begin_create(
         region=spec.region,
     )
     return Decision(record, now, policy, now, actor).note("instance.creating")
+
+
+def begin_import(
+    *,
+    instance_id: str,
+    name: str,
+    machine: Machine,
+    webhook_url: str | None,
+    actor: str,
+    correlation_id: str,
+    now: datetime,
+    policy: Policy,
+) -> Decision:
+    """A machine that somebody else bought: looked after from now on, and kept whatever fails."""
+    reading = read(machine)
+    status = {Reading.RUNNING: Status.RUNNING, Reading.EXITED: Status.EXITED}.get(reading, Status.STARTING)
+    record = Instance(
+        id=instance_id,
+        name=name,
+        spec=Spec(
+            product_name=machine.product_name,
+            template_id="",
+            gpu_num=machine.gpu_num or 1,
+            billing_mode=machine.billing_mode or "onDemand",
+            keep_on_failure=True,
+        ),
+        status=status,
+        created_at=now,
+        updated_at=now,
+        deadline_at=now + policy.boot_wait if status is Status.STARTING else None,
+        next_check_at=now if status is Status.STARTING else None,
+        actor=actor,
+        correlation_id=correlation_id,
+        webhook_url=webhook_url,
+        machine_id=machine.id,
+        region=machine.region,
+        product_id=machine.product_id,
+        novita_status=machine.status,
+        endpoints=machine.endpoints,
+        seen_at=now,
+        ready_at=now if status is Status.RUNNING else None,
+    )
+    return Decision(record, now, policy, now, actor).note(f"instance.{status}", "imported")
 
 
 def begin_start(

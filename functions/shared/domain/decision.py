@@ -56,7 +56,8 @@ class Decision:
         if not self.record.may_become(status):
             return self
         changed = self.having(status=status, updated_at=self.now, waiting=None, **changes)
-        return changed.note(f"instance.{status}", reason, fault)
+        health = self.record.health if status in (Status.READY, Status.FAILED) else None
+        return changed.note(f"instance.{status}", reason, fault, health)
 
     def note(
         self,

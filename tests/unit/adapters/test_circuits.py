@@ -73,25 +73,30 @@ class World:
         return [unmarshal(item) for item in found["Items"]]
 
 
-@pytest.fixture
-def world() -> Iterator[World]:
+@pytest.fixture(scope="module")
+def dynamodb() -> Iterator[Any]:
     with mock_aws():
-        client = boto3.client(
+        yield boto3.client(
             "dynamodb", region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test"
         )
-        client.create_table(
-            TableName="ostler",
-            KeySchema=[
-                {"AttributeName": "pk", "KeyType": "HASH"},
-                {"AttributeName": "sk", "KeyType": "RANGE"},
-            ],
-            AttributeDefinitions=[
-                {"AttributeName": "pk", "AttributeType": "S"},
-                {"AttributeName": "sk", "AttributeType": "S"},
-            ],
-            BillingMode="PAY_PER_REQUEST",
-        )
-        yield World(client)
+
+
+@pytest.fixture
+def world(dynamodb: Any) -> Iterator[World]:
+    dynamodb.create_table(
+        TableName="ostler",
+        KeySchema=[
+            {"AttributeName": "pk", "KeyType": "HASH"},
+            {"AttributeName": "sk", "KeyType": "RANGE"},
+        ],
+        AttributeDefinitions=[
+            {"AttributeName": "pk", "AttributeType": "S"},
+            {"AttributeName": "sk", "AttributeType": "S"},
+        ],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    yield World(dynamodb)
+    dynamodb.delete_table(TableName="ostler")
 
 
 def fail(circuits: Circuits, name: str = "reads", times: int = 5) -> None:

@@ -43,25 +43,30 @@ class World:
         self.now += timedelta(seconds=seconds)
 
 
-@pytest.fixture
-def world() -> Iterator[World]:
+@pytest.fixture(scope="module")
+def dynamodb() -> Iterator[Any]:
     with mock_aws():
-        client = boto3.client(
+        yield boto3.client(
             "dynamodb", region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test"
         )
-        client.create_table(
-            TableName="ostler",
-            KeySchema=[
-                {"AttributeName": "pk", "KeyType": "HASH"},
-                {"AttributeName": "sk", "KeyType": "RANGE"},
-            ],
-            AttributeDefinitions=[
-                {"AttributeName": "pk", "AttributeType": "S"},
-                {"AttributeName": "sk", "AttributeType": "S"},
-            ],
-            BillingMode="PAY_PER_REQUEST",
-        )
-        yield World(client)
+
+
+@pytest.fixture
+def world(dynamodb: Any) -> Iterator[World]:
+    dynamodb.create_table(
+        TableName="ostler",
+        KeySchema=[
+            {"AttributeName": "pk", "KeyType": "HASH"},
+            {"AttributeName": "sk", "KeyType": "RANGE"},
+        ],
+        AttributeDefinitions=[
+            {"AttributeName": "pk", "AttributeType": "S"},
+            {"AttributeName": "sk", "AttributeType": "S"},
+        ],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    yield World(dynamodb)
+    dynamodb.delete_table(TableName="ostler")
 
 
 def test_environments_follow_each_other(world: World) -> None:

@@ -10,7 +10,14 @@ import pytest
 
 from functions.shared.adapters.outbound import Outbound
 from functions.shared.domain.outbound import OutboundFailed
-from tests.unit.adapters.test_outbound_receivers import Receiver, answers, disguised, hang, reply
+from tests.unit.adapters.test_outbound_receivers import (
+    Receiver,
+    answers,
+    disguised,
+    hang,
+    loopback_only,
+    reply,
+)
 
 PUBLIC = "93.184.216.34"
 NOT_PUBLIC = [
@@ -141,7 +148,7 @@ def test_ordinary_public_names_pass(address: str) -> None:
 
 def test_an_opened_range_opens_no_other_spelling_and_no_other_address() -> None:
     with Receiver(reply()) as receiver:
-        outbound = Outbound("127.0.0.1/32")
+        outbound = Outbound("127.0.0.1/32", dial=loopback_only)
 
         assert get(outbound, receiver.url).status == 200
         for host in ("127.0.0.2", "[::ffff:127.0.0.1]", "[::1]", "0.0.0.0"):

@@ -119,6 +119,12 @@ def disguised(port: int) -> Callable[[tuple[str, int], float], socket.socket]:
     return dial
 
 
+def loopback_only(address: tuple[str, int], timeout: float) -> socket.socket:
+    """Keeps a broken guard from really dialling out."""
+    assert address[0].startswith("127.")
+    return socket.create_connection(address, timeout)
+
+
 def answers(*addresses: str) -> Callable[..., list[tuple[Any, ...]]]:
     """A resolver that has one answer to everything."""
     return lambda _host, port, *_: [(0, 0, 0, "", (address, port)) for address in addresses]

@@ -13,7 +13,16 @@ from functions.shared.adapters.probes import Probes
 from functions.shared.domain.health import HealthCheck
 from functions.shared.domain.machine import Endpoint
 from functions.shared.domain.outbound import Answer, OutboundFailed
-from tests.unit.adapters.test_outbound_receivers import Receiver, Script, forever, hang, reply, reset, say
+from tests.unit.adapters.test_outbound_receivers import (
+    Receiver,
+    Script,
+    forever,
+    hang,
+    loopback_only,
+    reply,
+    reset,
+    say,
+)
 
 ONCE = HealthCheck(timeout_ms=1000, retry_attempts=0)
 OK = b"HTTP/1.1 200 OK\r\n\r\n"
@@ -26,7 +35,10 @@ def nothing_found(*_: Any) -> list[tuple[Any, ...]]:
 def real_probes() -> Probes:
     pause = threading.Event().wait
     return Probes(
-        Outbound("127.0.0.1/32", resolve=nothing_found), lambda: datetime.now(UTC), pause, lambda: 0.5
+        Outbound("127.0.0.1/32", resolve=nothing_found, dial=loopback_only),
+        lambda: datetime.now(UTC),
+        pause,
+        lambda: 0.5,
     )
 
 

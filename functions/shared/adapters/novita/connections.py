@@ -53,11 +53,15 @@ def _answered_in_time(connection: HTTPConnection, getresponse: Callable[[], HTTP
     open_socket: socket.socket = connection.sock
     with Alarm(connection.timeout or 0, lambda: open_socket.shutdown(socket.SHUT_RDWR)) as alarm:
         try:
-            return getresponse()
+            response = getresponse()
         except (OSError, HTTPException, ValueError) as error:  # the last from a TLS socket shut down
             if alarm.rang:
                 raise TimeoutError("the headers did not arrive in time") from error
             raise
+    if alarm.rang:  # headers that break off pass for complete ones
+        response.close()
+        raise TimeoutError("the headers did not arrive in time")
+    return response
 
 
 class _Http(HTTPConnection):

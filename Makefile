@@ -1,0 +1,71 @@
+PYTHON ?= python3
+UV_VERSION := 0.13.7
+CDK := npx --yes aws-cdk@2.1147.0
+PINS := requirements.txt functions/requirements.txt
+BIN := .venv/bin
+READY := .venv/.ready
+# `make unit PYTHON=python3.12` must not touch the environment of everything else.
+UNIT_VENV := $(if $(filter file,$(origin PYTHON)),.venv,.build/venv-$(notdir $(PYTHON)))
+
+# Whatever is made stays in this folder.
+export UV_CACHE_DIR ?= $(CURDIR)/.build/uv
+export JSII_RUNTIME_PACKAGE_CACHE_ROOT ?= $(CURDIR)/.build/jsii
+
+.DEFAULT_GOAL := help
+.PHONY: help run test unit matrix check synth deploy bench lock clean
+
+help: ## what there is
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+
+run: $(READY) ## the whole service on this machine, on http://127.0.0.1:8080 (FRESH=1: without what it knew)
+	@exec $(BIN)/python -m local.run --stop-with-parent
+
+test: $(READY) ## every test (ARGS="-k name" for some)
+	@$(BIN)/pytest $(ARGS)
+
+unit: $(UNIT_VENV)/.ready ## the unit tests alone (PYTHON=python3.12: on another Python)
+	@$(UNIT_VENV)/bin/python -m pytest -p no:cacheprovider tests/unit $(ARGS)
+
+matrix: $(READY) ## the unit tests on every supported Python that is found
+	@for version in 3.11 3.12 3.13; do \
+		python=$$($(BIN)/python -c "from infra.interpreter import find_python; print(find_python('$$version') or '')" 2>/dev/null); \
+		if [ -z "$$python" ]; then echo "Python $$version: not found"; continue; fi; \
+		echo "Python $$version: $$python"; \
+		$(MAKE) --no-print-directory unit PYTHON="$$python" ARGS="-q $(ARGS)" || exit 1; \
+	done
+
+check: $(READY) ## lint, format, types, tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest $(ARGS)
+
+synth: $(READY) ## the CloudFormation template, in cdk.out, linted
+	CDK_OUTDIR=cdk.out $(BIN)/python app.py
+	$(BIN)/cfn-lint --template cdk.out/*.template.json --ignore-checks W3005
+
+deploy: $(READY) ## to the AWS account of your credentials (ARGS="-c auth=iam" for options)
+	$(CDK) deploy $(ARGS)
+	@$(BIN)/python -m local.after_deploy
+
+bench: $(READY) ## measure what the README claims
+	@$(BIN)/python -m bench $(ARGS)
+
+lock: $(READY) ## pin the dependencies of pyproject.toml anew
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 pyproject.toml --no-annotate --no-header \
+		-o functions/requirements.txt
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 pyproject.toml --no-annotate --no-header \
+		--group dev -c functions/requirements.txt -o requirements.txt
+
+clean: ## remove what was built; what `make run` keeps in .local stays
+	rm -rf .venv .build cdk.out .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+%/.ready: $(PINS)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Python 3.11 or newer is needed, and $(PYTHON) is not: try make PYTHON=python3.13" >&2; exit 2; }
+	@echo "setting up $* with $$($(PYTHON) --version)"
+	@test -x $*/bin/python || $(PYTHON) -m venv $*
+	@$*/bin/uv --version 2>/dev/null | grep -qF "uv $(UV_VERSION)" || \
+		$*/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@$*/bin/uv pip sync --quiet --python $*/bin/python $(PINS)
+	@touch $@

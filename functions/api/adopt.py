@@ -1,0 +1,79 @@
+"""Taking a machine that exists at Novita under management."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from functions.api.views import instance_view
+from functions.shared.adapters.answers import Answer, Answers, Question
+from functions.shared.adapters.instances import Instances
+from functions.shared.adapters.novita.client import Novita
+from functions.shared.adapters.table import ConditionFailed
+from functions.shared.advance import Advance
+from functions.shared.domain.commands import begin_import
+from functions.shared.domain.decision import Policy
+from functions.shared.domain.errors import Conflict, MachineNotFound, NotFound
+from functions.shared.domain.ids import new_instance_id, read_mark
+from functions.shared.log import correlation_id
+
+
+@dataclass(frozen=True)
+class Adopt:
+    instances: Instances
+    answers: Answers
+    novita: Novita
+    advance: Advance
+    deployment: Callable[[], str]
+    policy: Policy
+    clock: Callable[[], datetime]
+    lookup_seconds: float
+
+    def __call__(
+        self,
+        machine_id: str,
+        *,
+        name: str | None,
+        webhook_url: str | None,
+        actor: str,
+        asked: Question | None,
+    ) -> Answer:
+        if asked and (before := self.answers.find(asked)):
+            return before
+        began = self.clock()
+        try:
+            machine = self.novita.get(machine_id, within=self.lookup_seconds)
+        except MachineNotFound:
+            raise NotFound("INSTANCE_NOT_FOUND", f"Novita has no machine {machine_id}") from None
+        if mark := read_mark(machine.name, self.deployment()):
+            raise _managed(machine_id, mark.instance_id)
+        decision = begin_import(
+            instance_id=new_instance_id(began),
+            name=name or machine.name,
+            machine=machine,
+            webhook_url=webhook_url,
+            actor=actor,
+            correlation_id=correlation_id(),
+            now=began,
+            policy=self.policy,
+        )
+        view: dict[str, Any] = {**instance_view(decision.record)}
+        given = Answer(201, view, f"/api/instances/{decision.record.id}")
+        also = [self.answers.write(asked, given)] if asked else []
+        try:
+            owned = self.instances.owned(machine_id, decision.record.id)
+            record = self.instances.add(decision, [owned, *also])
+        except ConditionFailed:
+            if asked and (before := self.answers.find(asked)):
+                return before
+            raise _managed(machine_id, self.instances.owner(machine_id)) from None
+        self.advance.nudge(record, began)
+        return given
+
+
+def _managed(machine_id: str, instance_id: str | None) -> Conflict:
+    return Conflict(
+        "INSTANCE_ALREADY_MANAGED",
+        f"{machine_id} is under management already",
+        details={"instanceId": instance_id},
+    )

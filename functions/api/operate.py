@@ -1,0 +1,92 @@
+"""Starting, stopping, restarting and deleting: the record says so at once, a consumer makes the call."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from functions.api.read_instances import stored
+from functions.api.responses import stamp
+from functions.shared.adapters.answers import Answer, Answers, Question
+from functions.shared.adapters.instances import Instances
+from functions.shared.advance import Advance
+from functions.shared.domain.decision import Decision, Policy
+from functions.shared.domain.errors import Conflict, NotFound, StaleInstance
+from functions.shared.domain.ids import new_operation_id
+from functions.shared.domain.instance import Action, Instance
+from functions.shared.domain.status import Status
+from functions.shared.log import correlation_id
+
+_USUAL_BOOT = timedelta(minutes=4)
+_TRIES = 5  # against other writers; each of them has made progress
+_DONE = {
+    Action.START: "started",
+    Action.RESTART: "restarted",
+    Action.STOP: "stopped",
+    Action.DELETE: "deleted",
+}
+
+# One of domain.commands, with what the caller said about it filled in.
+Command = Callable[[Decision, str], Decision]
+
+
+@dataclass(frozen=True)
+class Operate:
+    instances: Instances
+    answers: Answers
+    advance: Advance
+    policy: Policy
+    clock: Callable[[], datetime]
+
+    def __call__(self, instance_id: str, command: Command, *, actor: str, asked: Question | None) -> Answer:
+        if asked and (before := self.answers.find(asked)):
+            return before
+        for _ in range(_TRIES):
+            record = stored(self.instances, instance_id)
+            try:
+                return self._begin(record, command, actor, asked)
+            except StaleInstance:
+                if asked and (before := self.answers.find(asked)):
+                    return before
+        raise StaleInstance(instance_id)
+
+    def named(self, name: str) -> str:
+        """The id of the one instance of that name that is not terminated."""
+        found, _ = self.instances.page(name=name, status=None, limit=100, after=None)
+        live = [record.id for record in found if record.status is not Status.TERMINATED]
+        if not live:
+            raise NotFound("INSTANCE_NOT_FOUND", "There is no instance of that name")
+        if len(live) > 1:
+            raise Conflict(
+                "AMBIGUOUS_INSTANCE_NAME",
+                f"{len(live)} instances have that name; use an id",
+                details={"instanceIds": live},
+            )
+        return live[0]
+
+    def _begin(self, record: Instance, command: Command, actor: str, asked: Question | None) -> Answer:
+        now = self.clock()
+        before = Decision(record, now, self.policy, now, actor)
+        decision = command(before.having(correlation_id=correlation_id()), new_operation_id(now))
+        given = Answer(202, _accepted(decision.record, now))
+        if not decision.events:  # as it was asked to be already
+            return given
+        self.advance.save(decision, [self.answers.write(asked, given)] if asked else [])
+        return given
+
+
+def _accepted(record: Instance, now: datetime) -> dict[str, Any]:
+    operation = record.operation
+    done = _DONE[operation.kind] if operation else "deleted"
+    view: dict[str, Any] = {
+        "instanceId": record.id,
+        "novitaInstanceId": record.machine_id,
+        "status": record.status.value,
+        "operationId": operation.id if operation else None,
+        "message": f"Accepted; it is being {done}"
+        if record.status is not Status.TERMINATED
+        else "It is gone",
+    }
+    if record.status is Status.STARTING:
+        view["estimatedReadyTime"] = stamp(now + _USUAL_BOOT)
+    return {name: value for name, value in view.items() if value is not None}

@@ -1,0 +1,109 @@
+"""Routes that start, stop, restart and delete, by id or by name, and show how it went."""
+
+from functools import partial
+from typing import Annotated, cast
+
+from aws_lambda_powertools.event_handler import Response
+from aws_lambda_powertools.event_handler.openapi.params import Body, Path
+from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
+
+from functions.api.bodies import NamedBody, NamedStartBody, StartBody
+from functions.api.current import asked, caller, wired
+from functions.api.operate import Command, Operate
+from functions.api.parameters import IdempotencyKey, InstanceId
+from functions.api.read_instances import stored
+from functions.api.requests import reachable
+from functions.api.views import AcceptedView, OperationsView, OperationView, operation_view
+from functions.shared.domain.commands import begin_delete, begin_restart, begin_start, begin_stop
+
+router = APIGatewayHttpRouter()
+
+_OPERATIONS = ["operations"]
+
+
+def _operate(instance_id: str, what: str, command: Command, key: str | None) -> Response[AcceptedView]:
+    body = router.current_event.json_body
+    question = asked(f"{what} {instance_id}", key, body)
+    given = _operator()(instance_id, command, actor=caller().id, asked=question)
+    return Response(given.status, "application/json", cast("AcceptedView", given.body))
+
+
+def _operator() -> Operate:
+    wiring = wired()
+    return Operate(wiring.instances, wiring.answers, wiring.advance, wiring.policy, wiring.clock)
+
+
+def _starting(body: StartBody | None) -> Command:
+    body = body or StartBody()
+    url = reachable(body.webhookUrl, wired().settings.outbound_allow_cidrs)
+    return partial(begin_start, check=body.config(), webhook_url=url)
+
+
+def _restarting(body: StartBody | None) -> Command:
+    body = body or StartBody()
+    url = reachable(body.webhookUrl, wired().settings.outbound_allow_cidrs)
+    return partial(begin_restart, check=body.config(), webhook_url=url)
+
+
+@router.post("/api/instances/start", summary="Start by name", tags=_OPERATIONS, status_code=202)
+def start_named(
+    body: Annotated[NamedStartBody, Body()], idempotency_key: IdempotencyKey = None
+) -> Response[AcceptedView]:
+    return _operate(_operator().named(body.instanceName), "start", _starting(body), idempotency_key)
+
+
+@router.post("/api/instances/stop", summary="Stop by name", tags=_OPERATIONS, status_code=202)
+def stop_named(
+    body: Annotated[NamedBody, Body()], idempotency_key: IdempotencyKey = None
+) -> Response[AcceptedView]:
+    return _operate(_operator().named(body.instanceName), "stop", begin_stop, idempotency_key)
+
+
+@router.post("/api/instances/delete", summary="Delete by name", tags=_OPERATIONS, status_code=202)
+def delete_named(
+    body: Annotated[NamedBody, Body()], idempotency_key: IdempotencyKey = None
+) -> Response[AcceptedView]:
+    return _operate(_operator().named(body.instanceName), "delete", begin_delete, idempotency_key)
+
+
+@router.post("/api/instances/<instance_id>/start", summary="Start", tags=_OPERATIONS, status_code=202)
+def start(
+    instance_id: InstanceId,
+    body: Annotated[StartBody | None, Body()] = None,
+    idempotency_key: IdempotencyKey = None,
+) -> Response[AcceptedView]:
+    return _operate(instance_id, "start", _starting(body), idempotency_key)
+
+
+@router.post("/api/instances/<instance_id>/restart", summary="Restart", tags=_OPERATIONS, status_code=202)
+def restart(
+    instance_id: InstanceId,
+    body: Annotated[StartBody | None, Body()] = None,
+    idempotency_key: IdempotencyKey = None,
+) -> Response[AcceptedView]:
+    return _operate(instance_id, "restart", _restarting(body), idempotency_key)
+
+
+@router.post("/api/instances/<instance_id>/stop", summary="Stop", tags=_OPERATIONS, status_code=202)
+def stop(instance_id: InstanceId, idempotency_key: IdempotencyKey = None) -> Response[AcceptedView]:
+    return _operate(instance_id, "stop", begin_stop, idempotency_key)
+
+
+@router.delete(
+    "/api/instances/<instance_id>", summary="Delete; idempotent", tags=_OPERATIONS, status_code=202
+)
+def delete(instance_id: InstanceId) -> Response[AcceptedView]:
+    return _operate(instance_id, "delete", begin_delete, None)
+
+
+@router.get("/api/operations/<operation_id>", summary="How an operation goes", tags=_OPERATIONS)
+def operation(operation_id: Annotated[str, Path(max_length=64)]) -> OperationView:
+    return operation_view(*wired().operations.get(operation_id))
+
+
+@router.get("/api/instances/<instance_id>/operations", summary="Its operations", tags=_OPERATIONS)
+def operations(instance_id: InstanceId) -> OperationsView:
+    wiring = wired()
+    stored(wiring.instances, instance_id)
+    found = wiring.operations.of(instance_id)
+    return {"instanceId": instance_id, "operations": [operation_view(instance_id, one) for one in found]}

@@ -1,0 +1,34 @@
+"""What is left to do when the stack is deployed: the Novita key into its secret, and an API key.
+
+The Novita key is taken from NOVITA_API_KEY, never from a command line, where others could read it.
+"""
+
+import os
+import sys
+
+import boto3
+
+from local.deployed import STACK_NAME, Deployed
+
+
+def main() -> int:
+    deployed = Deployed.read(boto3.client("cloudformation"))
+    if key := os.environ.get("NOVITA_API_KEY"):
+        secrets = boto3.client("secretsmanager")
+        secrets.put_secret_value(SecretId=deployed.novita_secret_id, SecretString=key)
+        print("The Novita key is in its secret; functions read it within 5 minutes.")
+    else:
+        print(
+            "Next: give it your Novita key, with NOVITA_API_KEY=… make deploy, "
+            f"or in the console as the value of the secret {deployed.novita_secret_id}."
+        )
+    print(
+        f"{STACK_NAME} is deployed: {deployed.outputs['ApiUrl']}\n"
+        "Next: make yourself an API key with\n"
+        "  .venv/bin/python -m local.keys create --name me --scopes read,write,admin"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
