@@ -49,7 +49,9 @@ deploy: $(READY) ## to the AWS account of your credentials (ARGS="-c auth=iam" f
 	@$(BIN)/python -m local.after_deploy
 
 bench: $(READY) ## measure what the README claims
-	@$(BIN)/python -m bench $(ARGS)
+	@for file in bench/[a-z]*.py; do \
+		echo "$$file"; $(BIN)/python -m bench.$$(basename $$file .py) $(ARGS) || exit 1; \
+	done
 
 lock: $(READY) ## pin the dependencies of pyproject.toml anew
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 pyproject.toml --no-annotate --no-header \

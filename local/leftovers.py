@@ -21,7 +21,11 @@ def end_leftovers(file: Path, state_dir: Path) -> None:
     groups = {int(line) for line in file.read_text().split() if line.isdigit()}
 
     def ours() -> list[int]:
-        return [pid for pid, group, command in _processes() if group in groups and str(state_dir) in command]
+        return [
+            pid
+            for pid, group, command in running_processes()
+            if group in groups and str(state_dir) in command
+        ]
 
     def none_left() -> bool:
         for pid in (left := ours()):
@@ -33,7 +37,7 @@ def end_leftovers(file: Path, state_dir: Path) -> None:
     file.unlink()
 
 
-def _processes() -> Iterator[tuple[int, int, str]]:
+def running_processes() -> Iterator[tuple[int, int, str]]:
     if Path("/proc/self/cmdline").exists():
         return _from_proc()
     return _from_ps()

@@ -120,7 +120,8 @@ class LocalStack:
         require_same_novita(self.state, self.real_novita)
         self._say(f"starting the AWS emulator on {self.emulator.url}")
         self._run(self.emulator)
-        self._say(f"deploying the stack to it: {deploy(self.emulator, template, self.settings)}")
+        self._say("deploying the stack to it")
+        self._say(f"the stack is {deploy(self.emulator, template, self.settings)}")
         self._furnish(master)
         self._open_api()
         self._ready = True

@@ -47,9 +47,15 @@ def utc_now() -> datetime:
 class Wiring:
     """Everything a function needs, built when first asked for."""
 
-    def __init__(self, settings: Settings, clock: Callable[[], datetime] = utc_now) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Callable[[], datetime] = utc_now,
+        wait: Callable[[float], None] = time.sleep,
+    ) -> None:
         self.settings = settings
         self.clock = clock
+        self.wait = wait
         self.time_left: Callable[[], float] = lambda: 60.0  # seconds this invocation may still take
 
     @cached_property
@@ -140,7 +146,7 @@ class Wiring:
     def probes(self) -> "Probes":
         from functions.shared.adapters.probes import Probes
 
-        return Probes(self.outbound, self.clock, time.sleep, random.random)
+        return Probes(self.outbound, self.clock, self.wait, random.random)
 
     @cached_property
     def circuits(self) -> "Circuits":
@@ -177,7 +183,8 @@ class Wiring:
             correlation=correlation_id,
             circuits=self.circuits,
             limiter=self.limiter,
-            wait=time.sleep,
+            wait=self.wait,
+            now=self.clock,
             limits=TimeLimits(s.novita_connect_timeout, s.novita_read_timeout, s.novita_create_timeout),
         )
 

@@ -229,12 +229,12 @@ def test_a_list_may_leave_out_what_is_empty_but_an_error_is_no_empty_list() -> N
 
 def test_an_entry_that_cannot_be_read_does_not_spoil_the_rest(caplog: pytest.LogCaptureFixture) -> None:
     entries: list[object] = [{"id": "m1"}, None, "x", {"name": "no id"}, {"id": "m2", "gpuNum": []}]
-    with serving(reply(200, {"instances": entries, "total": 2})) as server:
+    with serving(reply(200, {"instances": entries, "total": 5})) as server:
         found = client(server.url).list(within=ENOUGH)
 
     assert [machine.id for machine in found] == ["m1", "m2"]
     skipped = [record for record in caplog.records if "could not be read" in record.getMessage()]
-    assert [(record.__dict__["skipped"], record.__dict__["of"]) for record in skipped] == [(3, 5)]
+    assert {(record.__dict__["skipped"], record.__dict__["of"]) for record in skipped} == {(3, 5)}
 
 
 def test_a_list_whose_pages_begin_at_one_and_refuse_zero_is_read() -> None:

@@ -1,5 +1,5 @@
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
@@ -33,6 +33,8 @@ class Client:
         self.calls: Counter[str] = Counter()
         self.faults: dict[str, Exception] = {}
         self.twice = False  # an answer is lost, and the SDK sends the request again
+        self.before: Callable[[str, Any], None] = lambda name, arguments: None
+        self.after: Callable[[str], None] = lambda name: None
 
     def __getattr__(self, name: str) -> Any:
         def call(**arguments: Any) -> Any:
@@ -41,7 +43,10 @@ class Client:
                 raise fault
             if self.twice and name == "put_item":
                 self._client.put_item(**arguments)
-            return getattr(self._client, name)(**arguments)
+            self.before(name, arguments)
+            answer = getattr(self._client, name)(**arguments)
+            self.after(name)
+            return answer
 
         return call
 
@@ -288,6 +293,40 @@ def test_old_failures_are_tidied_away(world: World) -> None:
 
     assert len(world.items("reads")[0]["failures"]) <= 21
     assert client.writes <= 45 + 2
+
+
+def test_a_failure_that_comes_in_while_old_ones_are_tidied_away_is_kept(world: World) -> None:
+    circuits, client = world.environment()
+    other, _ = world.environment()
+    for _ in range(20):
+        fail(circuits, times=1)
+        world.pass_time(31)
+
+    def come_in_between(_: str, arguments: Any) -> None:
+        if arguments.get("UpdateExpression") == "SET failures = :recent":
+            fail(other, times=1)
+
+    client.before = come_in_between
+    fail(circuits, times=1)
+
+    assert circuits.states()[0].failures == 2
+
+
+def test_a_slow_read_does_not_hide_what_another_thread_has_learned(world: World) -> None:
+    circuits, client = world.environment()
+    permits = [circuits.ask("reads") for _ in range(5)]
+    world.pass_time(5)
+
+    def open_meanwhile(name: str) -> None:
+        if name == "get_item":
+            client.after = lambda name: None
+            for permit in permits:
+                circuits.failed(permit)
+
+    client.after = open_meanwhile
+    circuits.ask("reads")
+
+    assert isinstance(circuits.ask("reads"), Refused)
 
 
 def test_a_circuit_that_was_deleted_by_hand_starts_anew(world: World) -> None:

@@ -10,6 +10,7 @@ from moto import mock_aws
 
 from functions.shared.adapters.limiter import Limiter
 from functions.shared.domain.errors import NotNow
+from functions.shared.domain.limit import Kind
 
 NOBODY = EndpointConnectionError(endpoint_url="http://127.0.0.1:9")
 
@@ -130,6 +131,31 @@ def test_the_whole_fleet_keeps_a_pause(world: World) -> None:
     with pytest.raises(NotNow) as refusal:
         world.environment()[0].take("normal", 2)
     assert refusal.value.retry_after == 9.25
+
+
+@pytest.mark.parametrize("kind", ["normal", "urgent"])
+def test_a_pause_reaches_those_who_have_slots_ahead(world: World, kind: Kind) -> None:
+    one, other = world.environment()[0], world.environment()[0]
+    for _ in range(5):
+        other.take("normal", 15)
+
+    one.pause(8)
+
+    assert other.take(kind, 15) == 8
+
+
+def test_a_queue_that_grew_since_we_looked_takes_no_slot_from_who_may_not_wait(world: World) -> None:
+    one, other = world.environment()[0], world.environment()[0]
+    one.take("normal", 0)
+    one.take("normal", 1)
+    for _ in range(8):
+        other.take("normal", 15)
+
+    with pytest.raises(NotNow) as refusal:
+        one.take("normal", 2)
+
+    assert refusal.value.retry_after == 6.25
+    assert other.take("normal", 15) == 6.25
 
 
 def test_a_shorter_pause_does_not_end_a_longer_one(world: World) -> None:

@@ -133,17 +133,19 @@ class Table:
         return True
 
 
+# Of the permits given so far, the newest is 0: most reports are prompt, and some come very late.
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("wait"), st.sampled_from([0.5, 5, 20, 60, 500])),
+        st.tuples(st.just("wait"), st.sampled_from([0.5, 60, 500])),
         st.tuples(st.just("ask"), st.booleans()),
-        st.tuples(st.sampled_from(["good", "bad", "unsent"]), st.integers(0, 50)),
+        st.tuples(st.sampled_from(["good", "bad", "unsent"]), st.sampled_from([0, 0, 1, 2, 5, 20])),
     ),
+    min_size=20,
     max_size=120,
 )
 
 
-@given(STEPS, st.integers(1, 5), st.integers(1, 3))
+@given(STEPS, st.integers(1, 3), st.integers(1, 3))
 def test_no_report_by_a_stale_permit_moves_a_newer_epoch(
     steps: list[tuple[str, float]], failures: int, successes: int
 ) -> None:
@@ -164,7 +166,7 @@ def test_no_report_by_a_stale_permit_moves_a_newer_epoch(
             elif isinstance(go := rules.answer(seen, now, policy), Go):
                 permits.append(go)
         elif permits:
-            permit = permits[int(value) % len(permits)]
+            permit = permits[-1 - int(value) % len(permits)]
             stale = before.epoch != (permit.leased.epoch if isinstance(permit, Probe) else permit.epoch)
             report(table, permit, step, now, policy)
             assert not stale or table.circuit == before

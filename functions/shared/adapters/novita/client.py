@@ -154,7 +154,8 @@ class Novita:
         if not body or (body.keys() & {"instances", "total"}) == {"total"}:
             body = {**body, "instances": []}  # some JSON encoders leave empty lists out
         machines = entries(call, body, "instances", reading.machine)
-        return Page(machines, len(body["instances"] or ()), integer(body.get("total")))
+        shown, total = len(body["instances"] or ()), integer(body.get("total"))
+        return Page(machines, shown, total if total is not None and total >= shown else None)
 
     def _entries(self, call: Call, read: Callable[[Any], T | None], within: float) -> tuple[T, ...]:
         return entries(call, self._attempts.make(call, within).body, "data", read)

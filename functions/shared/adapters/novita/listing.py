@@ -7,6 +7,7 @@ from functions.shared.domain.machine import Machine
 
 PAGE_SIZE = 100
 MOST_PAGES = 1000
+STALE_PAGES = 2  # in a row: there is nothing more
 
 
 @dataclass(frozen=True)
@@ -28,19 +29,16 @@ def _read_through(read: Callable[[int], Page], found: dict[str, Machine]) -> boo
     """Whether the list held still."""
     seen: set[str] = set()
     totals: set[int] = set()
+    stale = 0
     for number in range(MOST_PAGES):
         page = read(number)
-        before = len(seen)
-        seen.update(machine.id for machine in page.machines)
+        new = {machine.id for machine in page.machines} - seen
+        seen |= new
         found.update((machine.id, machine) for machine in page.machines)
         totals |= {page.total} if page.total is not None else set()
-        if page.total is not None and len(seen) >= page.total:
-            break
-        if len(seen) == before and not _may_be_the_first(number, page):
+        # One page may repeat: page 1 what was answered for page 0, or any that new machines pushed back.
+        stale = 0 if new else stale + 1
+        at_the_end = stale and (page.entries == 0 or stale == STALE_PAGES)
+        if (page.total is not None and len(seen) >= page.total) or (at_the_end and number > 0):
             break
     return len(totals) < 2
-
-
-def _may_be_the_first(number: int, page: Page) -> bool:
-    """Page 0 may not exist, and page 1 may be what was answered for page 0: more can follow either."""
-    return number == 0 or (number == 1 and page.entries > 0)

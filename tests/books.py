@@ -1,0 +1,50 @@
+"""The books: every machine at Novita against every record here."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from functions.shared.adapters.items import read_record
+from functions.shared.adapters.table import unmarshal
+from functions.shared.domain.ids import read_mark
+from functions.shared.domain.instance import Instance
+from functions.shared.domain.status import Status
+from local.novita.client import Simulator
+
+_MACHINE = frozenset(Status) - {Status.CREATING, Status.FAILED, Status.DELETING, Status.TERMINATED}
+
+
+def read_records(dynamodb: Any, table_name: str) -> list[Instance]:
+    pages = dynamodb.get_paginator("scan").paginate(TableName=table_name, ConsistentRead=True)
+    items = [unmarshal(item) for page in pages for item in page["Items"]]
+    return [read_record(item) for item in items if item.get("kind") == "instance"]
+
+
+def deployment_id(dynamodb: Any, table_name: str) -> str:
+    key = {"pk": {"S": "deployment"}, "sk": {"S": "deployment"}}
+    item = dynamodb.get_item(TableName=table_name, Key=key, ConsistentRead=True).get("Item")
+    return str(item["id"]["S"]) if item else ""
+
+
+def assert_books_balance(simulator: Simulator, dynamodb: Any, table_name: str) -> None:
+    """Each instance that should have a machine has exactly one, and nothing else of ours lives."""
+    records = read_records(dynamodb, table_name)
+    unrest = [f"{record.id} is {record.status}" for record in records if not record.at_rest]
+    assert not unrest, f"not at rest: {unrest}"
+    deployment = deployment_id(dynamodb, table_name)
+    live = {
+        machine["id"]: mark.instance_id
+        for machine in simulator.live()
+        if deployment and (mark := read_mark(machine["name"], deployment))
+    }
+    expected = {record.machine_id: record.id for record in records if _should_have_machine(record)}
+    assert live == expected, f"live at Novita: {live}; expected: {expected}"
+
+
+def _should_have_machine(record: Instance) -> bool:
+    kept = record.status is Status.FAILED and record.machine_id and record.machine_id not in record.gone
+    return record.status in _MACHINE or bool(kept)
+
+
+def assert_no_gaps(events: Iterable[dict[str, Any]]) -> None:
+    numbers = [event["sequence"] for event in events]
+    assert numbers == list(range(1, len(numbers) + 1))

@@ -1,0 +1,73 @@
+"""One emulator and one simulator for all integration tests of a run; a world of its own for each test."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from functions.shared import wiring
+from local.emulator import ACCESS_KEY, REGION, SECRET_KEY, Emulator
+from local.novita.client import Simulator
+from local.novita.process import running
+from local.ports import Ports
+from local.synthesis import stack_template
+from tests.integration.world import World
+
+_WANTED = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "BillingMode")
+
+Build = Callable[..., World]
+
+
+@pytest.fixture(scope="session")
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    with Emulator(tmp_path_factory.mktemp("emulator"), Ports.free().emulator) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def novita() -> Iterator[Simulator]:
+    with running() as simulator:
+        yield simulator
+
+
+@pytest.fixture(scope="session")
+def table_definition() -> dict[str, Any]:
+    """The table of the real template, as CreateTable takes it."""
+    resources = stack_template(lambda _: None)["Resources"].values()
+    properties = next(one["Properties"] for one in resources if one["Type"] == "AWS::DynamoDB::Table")
+    return {name: properties[name] for name in _WANTED}
+
+
+@pytest.fixture
+def build(
+    emulator: Emulator,
+    novita: Simulator,
+    table_definition: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Build]:
+    """Makes a world with the given settings; its books must balance when the test is over."""
+    for name, value in {
+        "AWS_ENDPOINT_URL": emulator.url,
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+    }.items():
+        monkeypatch.setenv(name, value)
+    novita.reset()
+    made: list[World] = []
+
+    def make(**settings: str) -> World:
+        world = World(emulator, novita, table_definition, settings)
+        made.append(world)
+        return world
+
+    yield make
+    for world in made:
+        world.assert_books_balance()
+    wiring.use(None)
+    novita.reset()
+
+
+@pytest.fixture
+def world(build: Build) -> World:
+    return build()
