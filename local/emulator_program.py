@@ -23,6 +23,8 @@ def main() -> None:
     dynamodb.get_state, dynamodb.load_persisted_state = _keeping_streams(
         dynamodb.get_state, dynamodb.load_persisted_state
     )
+    _pin = app.pin_request_origin
+    app.pin_request_origin = lambda address, _secure: _pin(address, True)
     app.main()
 
 

@@ -47,11 +47,12 @@ class Forwarder:
             cookie_jar=DummyCookieJar(),
             timeout=ClientTimeout(total=None, sock_connect=5, sock_read=60),
         )
-        runner = web.ServerRunner(web.Server(lambda request: _pass_on(session, self._target, request)))
+        server = web.Server(lambda request: _pass_on(session, self._target, request))
+        runner = web.ServerRunner(server, shutdown_timeout=2)
         async with session:
             await runner.setup()
             try:
-                await web.TCPSite(runner, HOST, self._port, shutdown_timeout=2).start()
+                await web.TCPSite(runner, HOST, self._port).start()
             except OSError as error:
                 self._listening.set_exception(error)
             else:

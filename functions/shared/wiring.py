@@ -18,6 +18,7 @@ from functions.shared.adapters.due import Due
 from functions.shared.adapters.instances import Instances
 from functions.shared.adapters.keys import ApiKeys
 from functions.shared.adapters.operations import Operations
+from functions.shared.adapters.orphans import Orphans
 from functions.shared.adapters.queues import Queues
 from functions.shared.adapters.secrets import Secrets
 from functions.shared.adapters.table import Table
@@ -37,6 +38,7 @@ if TYPE_CHECKING:  # imported when first used: not every function pays for them 
     from functions.shared.adapters.probes import Probes
     from functions.shared.adapters.topic import Topic
     from functions.shared.catalog import Catalog
+    from functions.shared.compare import Compare
     from functions.shared.perform import Calls
 
 
@@ -160,10 +162,9 @@ class Wiring:
             recovery_timeout=s.breaker_recovery_timeout,
             success_threshold=s.breaker_success_threshold,
             cache_seconds=s.breaker_cache_seconds,
+            probe_seconds=s.novita_connect_timeout + s.novita_read_timeout + 2,
         )
-        return Circuits(
-            self.table.client, self.table.name, policy, self.clock, lambda: f"evt_{ulid(self.clock())}"
-        )
+        return Circuits(self.table.client, self.table.name, policy, self.clock, self.new_event_id)
 
     @cached_property
     def limiter(self) -> "Limiter":
@@ -209,6 +210,31 @@ class Wiring:
         return Calls(
             self.instances, self.novita, self.clock, self.remaining, self.settings.instance_poll_interval
         )
+
+    @cached_property
+    def orphans(self) -> Orphans:
+        return Orphans(self.table, self.new_event_id)
+
+    @cached_property
+    def compare(self) -> "Compare":
+        from functions.shared.compare import Compare
+
+        s = self.settings
+        return Compare(
+            self.instances,
+            self.orphans,
+            self.novita,
+            self.advance,
+            self.deployments.id,
+            self.policy,
+            self.clock,
+            self.remaining,
+            s.orphan_policy == "delete",
+            timedelta(seconds=s.orphan_age),
+        )
+
+    def new_event_id(self) -> str:
+        return f"evt_{ulid(self.clock())}"
 
     @cached_property
     def webhook_waits(self) -> tuple[float, ...]:

@@ -77,8 +77,9 @@ class LocalCopy:
     def key(self) -> str:
         return (self.state_dir / "api-key").read_text().strip()
 
-    def get(self, path: str) -> requests.Response:
-        return requests.get(f"{self.url}{path}", headers={"Authorization": f"Bearer {self.key}"}, timeout=30)
+    def get(self, path: str, key: str | None = None) -> requests.Response:
+        headers = {"Authorization": f"Bearer {key or self.key}"}
+        return requests.get(f"{self.url}{path}", headers=headers, timeout=30)
 
     def leaves_nothing(self) -> bool:
         return not self.processes() and not self.open_ports()

@@ -2,13 +2,17 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from functions.shared.adapters import items
 from functions.shared.adapters.table import NEW, ConditionFailed, Item, Table, Write
 from functions.shared.domain.decision import Decision
 from functions.shared.domain.errors import StaleInstance
+from functions.shared.domain.ids import Mark
 from functions.shared.domain.instance import Event, Instance
+from functions.shared.domain.machine import Machine
 from functions.shared.domain.purchase import Outcome, Purchase
+from functions.shared.domain.status import Status
 
 # The record is still the one that this write grew from.
 _SAME_VERSION = "attribute_exists(pk) AND #version = :version"
@@ -76,6 +80,35 @@ class Instances:
             self._table.put(Write(items.purchase_item(purchase), _NOT_FINAL, values))
         except ConditionFailed:
             return
+
+    def turned_out_bought(self, mark: Mark, machine: Machine, seen_at: datetime) -> bool:
+        """Book a machine that was found by its mark. False where its purchase has another machine already."""
+        found = self._table.get(mark.instance_id, f"purchase#{mark.purchase:04d}")
+        if found is None:
+            return False
+        purchase = items.read_purchase(found)
+        if purchase.outcome is Outcome.BOUGHT:
+            return purchase.machine_id == machine.id
+        bought = replace(purchase, outcome=Outcome.BOUGHT, machine_id=machine.id, ended_at=seen_at)
+        try:
+            self._table.put(
+                Write(items.purchase_item(bought), "outcome <> :bought", {":bought": Outcome.BOUGHT})
+            )
+        except ConditionFailed:
+            return self.turned_out_bought(mark, machine, seen_at)
+        return True
+
+    def all_live(self) -> list[Instance]:
+        """Every instance that is not terminated, or is but still owes something."""
+        live = [status for status in Status if status is not Status.TERMINATED]
+        found = [
+            item
+            for status in live
+            for item in self._table.query_all(
+                "statusKey = :key", {":key": f"instances#{status}"}, index="status"
+            )
+        ]
+        return [items.read_record(item) for item in found]
 
     def events(self, instance_id: str) -> list[Event]:
         found = self._table.query_all(

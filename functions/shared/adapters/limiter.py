@@ -64,7 +64,7 @@ class Limiter:
         self._batch, self._since, self._used = 1, 0, 0  # slots of the last write, its time, how many are used
 
     def enter(
-        self, kind: Kind, wait_at_most: float, wait: Callable[[float], None], *, buying: bool = False
+        self, kind: Kind, wait_at_most: float, wait: Callable[[float], object], *, buying: bool = False
     ) -> None:
         """Returns when the call may be sent: `take`, wait, and take again if a pause came in between."""
         left = wait_at_most

@@ -5,6 +5,7 @@ from datetime import datetime
 from functions.shared.domain.decision import Decision, Policy
 from functions.shared.domain.instance import Instance
 from functions.shared.domain.observation import (
+    Astray,
     Books,
     Missing,
     NotThere,
@@ -49,6 +50,8 @@ def _learn(decision: Decision, observation: Observation) -> Decision:
             return sightings.missing(decision, observation.machine_id, observation.began)
         case Unlisted():
             return sightings.unlisted(decision, observation.machine_id, observation.began)
+        case Astray():
+            return purchases.astray(decision, observation.machine_id, booked=observation.booked)
         case Taken():
             return outcomes.taken(decision, observation.act, observation.at)
         case Refused():
@@ -56,4 +59,4 @@ def _learn(decision: Decision, observation: Observation) -> Decision:
         case Postponed():
             return outcomes.postponed(decision, observation.fault, observation.wait_seconds)
         case Probed():
-            return outcomes.probed(decision, observation.report)
+            return outcomes.probed(decision, observation.report, observation.began)

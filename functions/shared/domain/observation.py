@@ -101,6 +101,14 @@ class Unlisted:
 
 
 @dataclass(frozen=True)
+class Astray:
+    """A machine carries this instance's mark, and the record does not know it."""
+
+    machine_id: str
+    booked: bool  # its purchase now says so, so a look at the books settles it
+
+
+@dataclass(frozen=True)
 class Taken:
     """Novita took the action."""
 
@@ -132,4 +140,6 @@ class Probed:
     began: datetime
 
 
-Observation = Tick | Books | NotThere | Seen | Missing | Unlisted | Taken | Refused | Postponed | Probed
+Observation = (
+    Tick | Books | NotThere | Seen | Missing | Unlisted | Astray | Taken | Refused | Postponed | Probed
+)

@@ -33,8 +33,8 @@ class Client:
         self.calls: Counter[str] = Counter()
         self.faults: dict[str, Exception] = {}
         self.twice = False  # an answer is lost, and the SDK sends the request again
-        self.before: Callable[[str, Any], None] = lambda name, arguments: None
-        self.after: Callable[[str], None] = lambda name: None
+        self.before: Callable[..., None] = lambda *_: None
+        self.after: Callable[..., None] = lambda *_: None
 
     def __getattr__(self, name: str) -> Any:
         def call(**arguments: Any) -> Any:
@@ -319,7 +319,7 @@ def test_a_slow_read_does_not_hide_what_another_thread_has_learned(world: World)
 
     def open_meanwhile(name: str) -> None:
         if name == "get_item":
-            client.after = lambda name: None
+            client.after = lambda *_: None
             for permit in permits:
                 circuits.failed(permit)
 

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from functions.shared.domain.decision import Decision
 from functions.shared.domain.health import Report
 from functions.shared.domain.instance import Action, Fault
-from functions.shared.domain.observation import Act, Refused
-from functions.shared.domain.rules.progress import end_startup, fail
-from functions.shared.domain.rules.sightings import ready
+from functions.shared.domain.observation import Act, Look, Refused
+from functions.shared.domain.rules.progress import end_startup, fail, more_to_do, set_aside
+from functions.shared.domain.rules.sightings import ready, stale
 from functions.shared.domain.status import Status
 
 
@@ -31,30 +31,45 @@ def refused(decision: Decision, refusal: Refused) -> Decision:
     record, fault, act = decision.record, refusal.fault, refusal.act
     if act is None:
         return fail(decision, fault) if record.status is Status.CREATING else decision
-    for duty in record.duties:
-        if duty.machine_id == act.machine_id:  # it goes on costing money, so it is asked for again
-            return decision.with_duty(replace(duty, checked_at=decision.step)).having(waiting=fault)
+    if any(duty.machine_id == act.machine_id for duty in record.duties):
+        return _ask_again(decision, act, fault)
     if act.action is not record.pending or act.machine_id != record.machine_id:
         return decision
     if refusal.wrong_state:  # perhaps done already: the next look tells
         return taken(decision, act, decision.now)
-    if act.action is Action.STOP:  # as above
-        return decision.having(waiting=fault, looked_at=decision.step)
-    if refusal.capacity:  # it is as it was, and may be started again
-        decision = decision.move(
-            Status.EXITED, fault.code, fault, pending=None, deadline_at=None, health_check=None
-        )
-        return end_startup(decision, fault)
-    return fail(decision, fault)
+    if act.action is Action.STOP:
+        return _ask_again(decision, act, fault)
+    return _no_capacity(decision, act, fault) if refusal.capacity else fail(decision, fault)
+
+
+def _ask_again(decision: Decision, act: Act, fault: Fault) -> Decision:
+    """The machine may go on costing money, so the next step asks again, unless a look shows that it is done."""
+    return decision.having(waiting=fault).ask(Look(act.machine_id))
+
+
+def _no_capacity(decision: Decision, act: Act, fault: Fault) -> Decision:
+    """The machine is as it was. One that was to be restarted may run on: the look that follows tells."""
+    if act.action is Action.RESTART:
+        return end_startup(decision.having(pending=None, health_check=None), fault)
+    decision = decision.move(
+        Status.EXITED, fault.code, fault, pending=None, deadline_at=None, health_check=None
+    )
+    return end_startup(decision, fault)
 
 
 def postponed(decision: Decision, fault: Fault, wait_seconds: float) -> Decision:
+    """What could not be done waits; what else there is to do, such as another machine to delete, does not."""
+    decision = decision.having(waiting=fault)
+    if decision.record.status is not Status.CREATING:
+        decision = set_aside(decision)
+        if more_to_do(decision):
+            return decision
     wait = max(timedelta(seconds=wait_seconds), decision.policy.poll / 30)
-    return decision.having(waiting=fault).wait_until(decision.now + wait)
+    return decision.wait_until(decision.now + wait)
 
 
-def probed(decision: Decision, report: Report) -> Decision:
-    if decision.record.status is not Status.HEALTH_CHECKING:
+def probed(decision: Decision, report: Report, began: datetime) -> Decision:
+    if decision.record.status is not Status.HEALTH_CHECKING or stale(decision, began):
         return decision
     decision = decision.having(probed_at=decision.step, health=report.as_json())
     return ready(decision) if report.overall == "healthy" else decision

@@ -1,8 +1,10 @@
 """What an instance needs next, what happens when its time is up, and when it is due again."""
 
+from dataclasses import replace
+
 from functions.shared.domain.decision import Decision
 from functions.shared.domain.instance import Action, Fault
-from functions.shared.domain.observation import Act, Look, Probe, Review
+from functions.shared.domain.observation import Act, Call, Look, Probe, Review
 from functions.shared.domain.status import Status
 
 _ON_THE_MOVE = frozenset({Status.STARTING, Status.STOPPING, Status.MIGRATING})
@@ -10,23 +12,39 @@ _ON_THE_MOVE = frozenset({Status.STARTING, Status.STOPPING, Status.MIGRATING})
 
 def proceed(decision: Decision) -> Decision:
     """The next call of this step; when there is none, when the next step is due."""
+    if decision.pause is None and (needed := _needed(decision)):
+        return decision.ask(needed[0])
+    return _finish(decision)
+
+
+def set_aside(decision: Decision) -> Decision:
+    """The call that was asked for could not be made: it has had its turn in this step."""
+    needed = _needed(decision)
+    return needed[1] if needed else decision
+
+
+def more_to_do(decision: Decision) -> bool:
+    return _needed(decision) is not None
+
+
+def _needed(decision: Decision) -> tuple[Call, Decision] | None:
+    """The next call of this step, and the decision as it is when that call has had its turn."""
     record, step = decision.record, decision.step
-    if decision.pause is not None:
-        return _finish(decision)
     if (record.status is Status.CREATING or record.unsettled) and record.reviewed_at != step:
-        return decision.ask(Review())
+        return Review(), decision.having(reviewed_at=step)
     for duty in record.duties:
         if duty.checked_at != step:
             asked = duty.asked_at is not None
-            return decision.ask(Look(duty.machine_id) if asked else Act(duty.action, duty.machine_id))
+            call = Look(duty.machine_id) if asked else Act(duty.action, duty.machine_id)
+            return call, decision.with_duty(replace(duty, checked_at=step))
     if record.machine_id and record.looked_at != step:
         if record.pending:
-            return decision.ask(Act(record.pending, record.machine_id))
+            return Act(record.pending, record.machine_id), decision.having(looked_at=step)
         if record.status in _ON_THE_MOVE or record.doubted:
-            return decision.ask(Look(record.machine_id))
+            return Look(record.machine_id), decision.having(looked_at=step)
     if record.status is Status.HEALTH_CHECKING and record.probed_at != step:
-        return decision.ask(Probe())
-    return _finish(decision)
+        return Probe(), decision.having(probed_at=step)
+    return None
 
 
 def _finish(decision: Decision) -> Decision:
@@ -35,7 +53,7 @@ def _finish(decision: Decision) -> Decision:
         decision = decision.move(Status.TERMINATED).operate("completed")
     record = decision.record
     if record.at_rest:
-        return decision.due(None)
+        return decision.having(waiting=None).due(None)
     due = decision.pause or decision.now + decision.policy.poll
     if record.deadline_at and record.deadline_at > decision.now:
         due = min(due, record.deadline_at)
@@ -50,7 +68,7 @@ def check_deadline(decision: Decision) -> Decision:
         because = f"; last: {record.waiting.message}" if record.waiting else ""
         code = record.waiting.code if record.waiting else "PURCHASE_TIMEOUT"
         return fail(decision, Fault(code, f"No machine was bought in time{because}"))
-    if record.status is Status.STARTING:
+    if record.status in (Status.STARTING, Status.MIGRATING):
         return fail(decision, Fault("STARTUP_TIMEOUT", "The machine was not running in time"))
     if record.status is Status.HEALTH_CHECKING:
         return fail(decision, Fault("HEALTH_CHECK_FAILED", "The application did not answer in time"))

@@ -31,6 +31,13 @@ def not_there(decision: Decision, purchase: Purchase, began: datetime) -> Decisi
     return _later(decision, shows_by)
 
 
+def astray(decision: Decision, machine_id: str, *, booked: bool) -> Decision:
+    """A machine that turned up late: the books decide whose it is; one too many is given back."""
+    if booked:
+        return decision.having(unsettled=True)
+    return decision.owe(machine_id, Action.DELETE)
+
+
 def _later(decision: Decision, at_most: datetime) -> Decision:
     """Nothing to settle for now. An instance with other business goes on with that."""
     decision = decision.having(reviewed_at=decision.step, unsettled=True)

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from functions.shared.domain import health
 from functions.shared.domain.decision import Decision, Policy
 from functions.shared.domain.instance import Action, Duty, Fault
-from functions.shared.domain.machine import Machine
+from functions.shared.domain.machine import Endpoint, Machine
 from functions.shared.domain.reading import Reading, addressable, read
 from functions.shared.domain.rules.progress import end_startup, fail
 from functions.shared.domain.status import Status
@@ -23,7 +23,7 @@ def seen(decision: Decision, machine: Machine, began: datetime) -> Decision:
     if machine.id != record.machine_id or machine.id in record.gone:
         return decision
     decision = decision.having(looked_at=decision.step)
-    if _stale(decision, began):
+    if stale(decision, began):
         return decision
     if read(machine) is Reading.GONE:
         return gone(decision, machine.id)
@@ -33,24 +33,27 @@ def seen(decision: Decision, machine: Machine, began: datetime) -> Decision:
         doubted=False,
         novita_status=machine.status,
         region=machine.region or record.region,
-        endpoints=machine.endpoints or record.endpoints,
+        endpoints=_told(machine.endpoints, record.endpoints),
         spot_status=machine.spot_status,
         spot_reclaim_at=machine.spot_reclaim_at,
+        waiting=record.waiting if record.pending or record.duties else None,
     )
-    return decision if record.pending else _follow(decision, machine, began)
+    off_as_asked = record.pending is Action.STOP and read(machine) is Reading.EXITED
+    return _follow(decision, machine, began) if off_as_asked or not record.pending else decision
 
 
 def missing(decision: Decision, machine_id: str, began: datetime) -> Decision:
     record, policy = decision.record, decision.policy
     if duty := _duty(decision, machine_id):
-        if _confirmed_gone(duty.missing_at, duty.seen_at, began, policy):
+        current = began >= duty.seen_at and (duty.asked_at is None or began > duty.asked_at)
+        if current and _confirmed_gone(duty.missing_at, duty.seen_at, began, policy):
             return gone(decision, machine_id)
-        noted = replace(duty, missing_at=duty.missing_at or began, checked_at=decision.step)
-        decision = decision.with_duty(noted)
+        missing_at = duty.missing_at or began if current else duty.missing_at
+        decision = decision.with_duty(replace(duty, missing_at=missing_at, checked_at=decision.step))
     if machine_id != record.machine_id or machine_id in record.gone:
         return decision
     decision = decision.having(looked_at=decision.step)
-    if _stale(decision, began):
+    if stale(decision, began):
         return decision
     if _confirmed_gone(record.missing_at, record.seen_at or record.created_at, began, policy):
         return gone(decision, machine_id)
@@ -60,7 +63,7 @@ def missing(decision: Decision, machine_id: str, began: datetime) -> Decision:
 def unlisted(decision: Decision, machine_id: str, began: datetime) -> Decision:
     """Absence from a list proves nothing: it makes a get by id due."""
     record = decision.record
-    if machine_id != record.machine_id or machine_id in record.gone or _stale(decision, began):
+    if machine_id != record.machine_id or machine_id in record.gone or stale(decision, began):
         return decision
     return decision.having(doubted=True)
 
@@ -78,7 +81,11 @@ def gone(decision: Decision, machine_id: str) -> Decision:
     if status in (Status.FAILED, Status.DELETING):
         return decision
     fault = Fault("INSTANCE_NOT_FOUND", "The machine is gone at Novita")
-    return decision.operate("failed", fault).move(Status.TERMINATED, fault.message, deadline_at=None)
+    again = decision.record.starting_again
+    decision = end_startup(decision, fault) if again else decision.operate("failed", fault)
+    owing = decision.record.duties or decision.record.unsettled  # terminated means that nothing is owed
+    after = Status.DELETING if owing else Status.TERMINATED
+    return decision.move(after, fault.message, deadline_at=None, health_check=None)
 
 
 def ready(decision: Decision) -> Decision:
@@ -92,10 +99,16 @@ def ready(decision: Decision) -> Decision:
     )
 
 
-def _stale(decision: Decision, began: datetime) -> bool:
-    """Asked before Novita took our last action: what it says may be from before, too."""
-    acted_at = decision.record.acted_at
-    return acted_at is not None and began <= acted_at
+def _told(shown: tuple[Endpoint, ...], known: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
+    """A list may leave addresses out; what a get has told stays known."""
+    return shown if all(end.address for end in shown) and shown else known or shown
+
+
+def stale(decision: Decision, began: datetime) -> bool:
+    """Asked before Novita took our last action, so that what it says may be from before, too; or asked
+    before something newer that is known already."""
+    acted_at, seen_at = decision.record.acted_at, decision.record.seen_at
+    return (acted_at is not None and began <= acted_at) or (seen_at is not None and began < seen_at)
 
 
 def _confirmed_gone(missing_at: datetime | None, seen_at: datetime, began: datetime, policy: Policy) -> bool:
@@ -117,18 +130,20 @@ def _follow(decision: Decision, machine: Machine, began: datetime) -> Decision:
         case Reading.RUNNING if record.status is Status.STOPPING:
             return _stop_again(decision, began)
         case Reading.EXITED if record.status is Status.STOPPING:
-            return decision.move(Status.STOPPED).operate("completed")
+            return decision.move(Status.STOPPED, pending=None).operate("completed")
         case Reading.EXITED if record.status not in _OFF | {Status.FAILED}:
             return _exited(decision, machine, began)
         case Reading.MIGRATING if record.status not in (Status.FAILED, Status.STOPPING):
-            return decision.move(Status.MIGRATING, deadline_at=None)
+            return _migrating(decision)
     return decision
 
 
 def _running(decision: Decision) -> Decision:
     record = decision.record
-    booting = record.status is Status.STARTING
-    check = (record.health_check if record.starting_again else record.spec.health_check) if booting else None
+    moved = record.status is Status.MIGRATING and (record.starting_again or record.ready_at is None)
+    coming_up = record.status is Status.STARTING or moved
+    check = record.health_check if record.starting_again else record.spec.health_check
+    check = check if coming_up else None
     if check is None:
         ready_at = record.ready_at or decision.now
         return decision.move(Status.RUNNING, ready_at=ready_at, deadline_at=None).operate("completed")
@@ -136,7 +151,18 @@ def _running(decision: Decision) -> Decision:
     if not health.targets(record.endpoints, check):
         return ready(decision)
     deadline = decision.now + timedelta(milliseconds=check.max_wait_time_ms)
-    return decision.move(Status.HEALTH_CHECKING, deadline_at=deadline).operate("health_checking")
+    decision = decision.move(Status.HEALTH_CHECKING, deadline_at=deadline).operate("health_checking")
+    return decision.wait_until(decision.now)  # at once, by the function that can ask the application
+
+
+def _migrating(decision: Decision) -> Decision:
+    """What was on its way up still has to come up within the time that a boot may take."""
+    record = decision.record
+    again = {
+        Status.STARTING: record.deadline_at,
+        Status.HEALTH_CHECKING: decision.now + decision.policy.boot_wait,
+    }
+    return decision.move(Status.MIGRATING, deadline_at=again.get(record.status))
 
 
 def _exited(decision: Decision, machine: Machine, began: datetime) -> Decision:
@@ -176,5 +202,11 @@ def _duty_seen(decision: Decision, duty: Duty, machine: Machine, began: datetime
     overdue = duty.asked_at is not None and began - duty.asked_at >= decision.policy.settle
     asked_at = None if overdue and machine.status not in _LEAVING else duty.asked_at
     return decision.with_duty(
-        replace(duty, seen_at=began, missing_at=None, checked_at=decision.step, asked_at=asked_at)
+        replace(
+            duty,
+            seen_at=max(began, duty.seen_at),
+            missing_at=None,
+            checked_at=decision.step,
+            asked_at=asked_at,
+        )
     )
