@@ -12,7 +12,7 @@ export UV_CACHE_DIR ?= $(CURDIR)/.build/uv
 export JSII_RUNTIME_PACKAGE_CACHE_ROOT ?= $(CURDIR)/.build/jsii
 
 .DEFAULT_GOAL := help
-.PHONY: help run test unit matrix check synth deploy bench lock clean
+.PHONY: help run test unit matrix check synth deploy bench lock readme clean
 
 help: ## what there is
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -58,6 +58,9 @@ lock: $(READY) ## pin the dependencies of pyproject.toml anew
 		-o functions/requirements.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 pyproject.toml --no-annotate --no-header \
 		--group dev -c functions/requirements.txt -o requirements.txt
+
+readme: $(READY) ## write the parts of the README that are made from the code
+	@$(BIN)/python -m local.readme
 
 clean: ## remove what was built; what `make run` keeps in .local stays
 	rm -rf .venv .build cdk.out .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -12,10 +12,10 @@ from functions.shared.adapters.novita.stored import (
     template_from_json,
     template_to_json,
 )
-from functions.shared.domain.errors import CallerError
+from functions.shared.domain.errors import CallerError, NotFound
 from functions.shared.domain.instance import Spec
 from functions.shared.domain.machine import Product, Template
-from functions.shared.domain.offers import Choice, choose, region_order
+from functions.shared.domain.offers import SPOT, Choice, choose, region_order
 from functions.shared.domain.templates import validate
 
 T = TypeVar("T")
@@ -92,7 +92,12 @@ class Catalog:
 
         name = spec.product_name
         key = f"products#{spec.billing_mode}#{name.strip().casefold()}"
-        return self._yes(key, max_age, self._fetch_products(name, spec.billing_mode, within), chosen)
+        try:
+            return self._yes(key, max_age, self._fetch_products(name, spec.billing_mode, within), chosen)
+        except NotFound:
+            # Novita lists products by billing method: it may be sold after all, only not this way.
+            other = "onDemand" if spec.billing_mode == SPOT else SPOT
+            return chosen(self._fetch_products(name, other, within)())
 
     def _fetch_products(self, name: str | None, billing_mode: str, within: float) -> Callable[[], Any]:
         return lambda: [

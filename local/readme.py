@@ -1,0 +1,72 @@
+"""The parts of README.md that are made from the code: `make readme` writes them, a test compares them."""
+
+import re
+import sys
+from dataclasses import MISSING, fields
+
+from functions.api.responses import STATUS_OF
+from functions.shared.domain.codes import CODES
+from functions.shared.domain.status import NEXT, Status
+from functions.shared.settings import Settings
+from local.paths import ROOT
+
+README = ROOT / "README.md"
+
+
+def states() -> str:
+    arrows = [f"    {status} --> {after}" for status in Status for after in Status if after in NEXT[status]]
+    lines = [
+        "```mermaid",
+        "stateDiagram-v2",
+        "    [*] --> creating",
+        *arrows,
+        "    terminated --> [*]",
+        "```",
+    ]
+    return "\n".join(lines)
+
+
+def errors() -> str:
+    rows = ["| code | HTTP | meaning |", "|---|---|---|"]
+    for code, meaning in sorted(CODES.items(), key=lambda entry: (STATUS_OF.get(entry[0], 999), entry[0])):
+        rows.append(f"| `{code}` | {STATUS_OF.get(code, 'on instances')} | {meaning} |")
+    return "\n".join(rows)
+
+
+def settings() -> str:
+    rows = ["| variable | default | bounds | what it is |", "|---|---|---|---|"]
+    for item in fields(Settings):
+        if item.default is MISSING:
+            continue  # set by the stack
+        unit = f" {item.metadata['unit']}" if item.metadata["unit"] else ""
+        default = f"`{item.default}`{unit}" if item.default != "" else "none"
+        rows.append(
+            f"| `{item.name.upper()}` | {default} | {item.metadata['bounds']} | {item.metadata['about']} |"
+        )
+    return "\n".join(rows)
+
+
+PARTS = {"states": states, "errors": errors, "settings": settings}
+
+
+def rendered(text: str) -> str:
+    for name, make in PARTS.items():
+        begin, end = f"<!-- {name}: made from the code -->", f"<!-- end of {name} -->"
+        if begin not in text or end not in text:
+            raise ValueError(f"README.md has no place for {name}")
+        text = re.sub(
+            f"{re.escape(begin)}.*?{re.escape(end)}",
+            lambda _, body=f"{begin}\n{make()}\n{end}": body,
+            text,
+            flags=re.DOTALL,
+        )
+    return text
+
+
+def main() -> int:
+    README.write_text(rendered(README.read_text()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
