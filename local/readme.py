@@ -6,7 +6,7 @@ from dataclasses import MISSING, fields
 
 from functions.api.responses import STATUS_OF
 from functions.shared.domain.codes import CODES
-from functions.shared.domain.status import NEXT, Status
+from functions.shared.domain.status import MEANING, NEXT, Status
 from functions.shared.settings import Settings
 from local.paths import ROOT
 
@@ -14,16 +14,11 @@ README = ROOT / "README.md"
 
 
 def states() -> str:
-    arrows = [f"    {status} --> {after}" for status in Status for after in Status if after in NEXT[status]]
-    lines = [
-        "```mermaid",
-        "stateDiagram-v2",
-        "    [*] --> creating",
-        *arrows,
-        "    terminated --> [*]",
-        "```",
-    ]
-    return "\n".join(lines)
+    rows = ["| status | means | may be followed by |", "|---|---|---|"]
+    for status in Status:
+        after = ", ".join(f"`{one}`" for one in Status if one in NEXT[status])
+        rows.append(f"| `{status}` | {MEANING[status]} | {after or 'nothing'} |")
+    return "\n".join(rows)
 
 
 def errors() -> str:

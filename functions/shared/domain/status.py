@@ -18,6 +18,21 @@ class Status(StrEnum):
     TERMINATED = "terminated"
 
 
+MEANING: dict[Status, str] = {
+    Status.CREATING: "accepted; a machine is being bought",
+    Status.STARTING: "bought or told to start; on its way up",
+    Status.RUNNING: "Novita says it runs, and its endpoints are known",
+    Status.HEALTH_CHECKING: "running; the application inside is being asked",
+    Status.READY: "the application inside answered",
+    Status.STOPPING: "told to stop; Novita has not confirmed it yet",
+    Status.STOPPED: "stopped because somebody asked here",
+    Status.EXITED: "stopped or reclaimed by Novita itself",
+    Status.MIGRATING: "Novita is moving it to another host",
+    Status.FAILED: "it did not come up; `error` says why, `cleanup` what is still to be given back",
+    Status.DELETING: "told to go; not confirmed yet, or a purchase may still turn up",
+    Status.TERMINATED: "gone, confirmed by Novita",
+}
+
 _LIVE_ENDS = {Status.EXITED, Status.MIGRATING, Status.STOPPING, Status.DELETING, Status.TERMINATED}
 # A machine that was off can be seen on again: somebody started it at Novita's console.
 _OFF_ENDS = {Status.STARTING, Status.RUNNING, Status.MIGRATING, Status.DELETING, Status.TERMINATED}
