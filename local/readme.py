@@ -1,6 +1,5 @@
 """The parts of README.md that are made from the code: `make readme` writes them, a test compares them."""
 
-import re
 import sys
 from dataclasses import MISSING, fields
 
@@ -46,15 +45,12 @@ PARTS = {"states": states, "errors": errors, "settings": settings}
 
 def rendered(text: str) -> str:
     for name, make in PARTS.items():
-        begin, end = f"<!-- {name}: made from the code -->", f"<!-- end of {name} -->"
-        if begin not in text or end not in text:
+        begin, end = f"<!-- {name}: made from the code -->\n", f"<!-- end of {name} -->"
+        before, found, rest = text.partition(begin)
+        _, closed, after = rest.partition(end)
+        if not found or not closed:
             raise ValueError(f"README.md has no place for {name}")
-        text = re.sub(
-            f"{re.escape(begin)}.*?{re.escape(end)}",
-            lambda _, body=f"{begin}\n{make()}\n{end}": body,
-            text,
-            flags=re.DOTALL,
-        )
+        text = f"{before}{begin}{make()}\n{end}{after}"
     return text
 
 

@@ -53,6 +53,8 @@ def document(app: APIGatewayHttpResolver) -> None:
 
     @app.get("/docs", include_in_schema=False)
     def docs() -> Response[str]:
+        if app.current_event.query_string_parameters.get("format") == "json":  # the page's own link
+            return openapi()
         return Response(200, "text/html; charset=utf-8", _page(app))
 
 

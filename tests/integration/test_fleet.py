@@ -1,29 +1,27 @@
 """Part C's promises of twenty environments, against DynamoDB's API over HTTP; `bench.fleet` prints them."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from bench import fleet
-from bench.fleet import Place
+from bench import breaking, limiting
+from bench.environments import Place
+from local.emulator import Emulator
 
 
 @pytest.fixture(scope="module")
-def place() -> Iterator[Place]:
-    with fleet.emulator() as started:
-        yield started
+def place(emulator: Emulator) -> Place:
+    return Place(emulator.url)
 
 
 def test_a_dead_novita_gets_the_threshold_and_one_call_of_each_environment(place: Place) -> None:
     for _ in range(2):
-        seen = fleet.stampede(place)
+        seen = breaking.stampede(place)
 
         assert seen.calls <= 5 + 20
         assert seen.openings_announced == 1
 
 
 def test_while_open_the_fleet_sends_one_probe_in_each_recovery_period(place: Place) -> None:
-    seen = fleet.while_open(place)
+    seen = breaking.while_open(place)
 
     assert seen.probes == seen.periods
     assert seen.probes_before_time == 0
@@ -31,27 +29,27 @@ def test_while_open_the_fleet_sends_one_probe_in_each_recovery_period(place: Pla
 
 
 def test_after_recovery_all_resume_within_one_cache_lifetime(place: Place) -> None:
-    seen = fleet.recovery(place)
+    seen = breaking.recovery(place)
 
     assert seen.resumed == 20
     assert seen.last_after_seconds <= 5
 
 
 def test_a_stale_prober_cannot_overwrite_a_newer_state(place: Place) -> None:
-    seen = fleet.stale_prober(place)
+    seen = breaking.stale_prober(place)
 
     assert seen.reports == 6
     assert seen.moved == 0
 
 
 def test_without_the_table_everything_goes_out_but_a_create() -> None:
-    seen = fleet.unreachable()
+    seen = breaking.unreachable()
 
     assert (seen.reads, seen.starts, seen.deletes, seen.creates) == (True, True, True, False)
 
 
 def test_a_healthy_circuit_is_never_written_and_read_once_in_a_cache_lifetime(place: Place) -> None:
-    seen = fleet.healthy(place, 10_000, 50)
+    seen = breaking.healthy(place, 10_000, 50)
 
     assert seen.calls == 10_000
     assert seen.writes == 0
@@ -59,28 +57,28 @@ def test_a_healthy_circuit_is_never_written_and_read_once_in_a_cache_lifetime(pl
 
 
 def test_ten_minutes_of_enough_work_keep_between_95_and_105_a_minute(place: Place) -> None:
-    seen = fleet.traffic(place, 600)
+    seen = limiting.traffic(place, 600)
 
     assert seen.per_minute >= 95
     assert seen.most_in_60_seconds <= 105
 
 
 def test_deletes_beside_all_that_work_do_not_pass_105_either(place: Place) -> None:
-    seen = fleet.traffic(place, 125, deletes=fleet.DELETES)
+    seen = limiting.traffic(place, 125, deletes=limiting.DELETES)
 
     assert seen.most_in_60_seconds <= 105
     assert seen.writes_per_call <= 3
 
 
 def test_a_delete_does_not_wait_behind_a_burst_of_creates(place: Place) -> None:
-    seen = fleet.burst_of_creates(place)
+    seen = limiting.burst_of_creates(place)
 
     assert seen.longest_create_wait > 10
     assert seen.delete_wait == 0
 
 
 def test_a_429_slows_the_whole_fleet_to_what_it_asks_for(place: Place) -> None:
-    seen = fleet.traffic(place, 70, pauses={30.0: 20.0})
+    seen = limiting.traffic(place, 70, pauses={30.0: 20.0})
 
     assert seen.between(0, 30) > 40
     assert seen.between(30.001, 50) == 0
@@ -88,13 +86,13 @@ def test_a_429_slows_the_whole_fleet_to_what_it_asks_for(place: Place) -> None:
 
 
 def test_twenty_writers_at_once_get_a_slot_each_within_three_writes(place: Place) -> None:
-    seen = fleet.crowd(place)
+    seen = limiting.crowd(place)
 
     assert seen.different == seen.slots == 40
     assert seen.most_writes_for_one <= 3
 
 
 def test_a_high_limit_costs_next_to_nothing(place: Place) -> None:
-    seen = fleet.high_limit(place, 2000)
+    seen = limiting.high_limit(place, 2000)
 
     assert seen.writes <= seen.calls / 20
