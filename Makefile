@@ -1,11 +1,17 @@
 PYTHON ?= python3
+# pyenv puts a python3.12 on the path that only works where it is chosen, so its own folder is looked at too.
+PYENV_ROOT ?= $(HOME)/.pyenv
+INTERPRETER = $(or $(shell $(PYTHON) -c 'import sys; print(sys.executable)' 2>/dev/null),$(lastword \
+	$(wildcard $(PYENV_ROOT)/versions/*/bin/$(notdir $(PYTHON)))),$(PYTHON))
 UV_VERSION := 0.13.7
 CDK := npx --yes aws-cdk@2.1147.0
+COMPILE = $(BIN)/uv pip compile -q --universal --python-version 3.11 --no-annotate --no-header
 PINS := requirements.txt functions/requirements.txt
 BIN := .venv/bin
 READY := .venv/.ready
 # `make unit PYTHON=python3.12` must not touch the environment of everything else.
-UNIT_VENV := $(if $(filter file,$(origin PYTHON)),.venv,.build/venv-$(notdir $(PYTHON)))
+VERSION = $(shell $(INTERPRETER) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+UNIT_VENV := $(if $(filter file,$(origin PYTHON)),.venv,.build/venv-$(VERSION))
 
 # Whatever is made stays in this folder.
 export UV_CACHE_DIR ?= $(CURDIR)/.build/uv
@@ -45,7 +51,7 @@ synth: $(READY) ## the CloudFormation template, in cdk.out, linted
 	$(BIN)/cfn-lint --template cdk.out/*.template.json --ignore-checks W3005
 
 deploy: $(READY) ## to the AWS account of your credentials (ARGS="-c auth=iam" for options)
-	$(CDK) deploy $(ARGS)
+	$(CDK) deploy --all $(ARGS)
 	@$(BIN)/python -m local.after_deploy
 
 bench: $(READY) ## measure what the README claims
@@ -54,10 +60,8 @@ bench: $(READY) ## measure what the README claims
 	done
 
 lock: $(READY) ## pin the dependencies of pyproject.toml anew
-	$(BIN)/uv pip compile -q --universal --python-version 3.11 pyproject.toml --no-annotate --no-header \
-		-o functions/requirements.txt
-	$(BIN)/uv pip compile -q --universal --python-version 3.11 pyproject.toml --no-annotate --no-header \
-		--group dev -c functions/requirements.txt -o requirements.txt
+	$(COMPILE) pyproject.toml -o functions/requirements.txt
+	$(COMPILE) --group pyproject.toml:dev -c functions/requirements.txt -o requirements.txt
 
 readme: $(READY) ## write the parts of the README that are made from the code
 	@$(BIN)/python -m local.readme
@@ -66,10 +70,10 @@ clean: ## remove what was built; what `make run` keeps in .local stays
 	rm -rf .venv .build cdk.out .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 %/.ready: $(PINS)
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	@$(INTERPRETER) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "Python 3.11 or newer is needed, and $(PYTHON) is not: try make PYTHON=python3.13" >&2; exit 2; }
-	@echo "setting up $* with $$($(PYTHON) --version)"
-	@test -x $*/bin/python || $(PYTHON) -m venv $*
+	@echo "setting up $* with $$($(INTERPRETER) --version)"
+	@test -x $*/bin/python || $(INTERPRETER) -m venv $*
 	@$*/bin/uv --version 2>/dev/null | grep -qF "uv $(UV_VERSION)" || \
 		$*/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@$*/bin/uv pip sync --quiet --python $*/bin/python $(PINS)

@@ -23,6 +23,8 @@ BUDGETS = {
     "webhook": Budget(timeout_seconds=40, memory_mb=512),
     # Ends before the next minute's sweep begins.
     "reconcile": Budget(timeout_seconds=58, memory_mb=512),
+    # A batch of dead letters: for each a few reads and writes, and none of them waits for anybody.
+    "bury": Budget(timeout_seconds=30, memory_mb=512),
     # A batch of events, each one publish and one message.
     "announce": Budget(timeout_seconds=60, memory_mb=512),
 }

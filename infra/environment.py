@@ -17,6 +17,7 @@ def environment(
         "MONITOR_QUEUE_URL": queues.url("monitor"),
         "STARTUP_QUEUE_URL": queues.url("startup"),
         "WEBHOOK_QUEUE_URL": queues.url("webhook"),
+        **{f"{name.upper()}_DEAD_QUEUE_URL": queues.dead_url(name) for name in queues.dead},
         "NOVITA_SECRET_ID": secrets.novita_arn,
         "WEBHOOK_SECRET_ID": secrets.webhook_arn,
         "POWERTOOLS_SERVICE_NAME": "ostler",

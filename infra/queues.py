@@ -12,6 +12,10 @@ from infra.budgets import BUDGETS
 # One message at a time where a step is slow or costs money; looks at machines share one list read.
 BATCH_SIZES = {"create": 1, "monitor": 5, "startup": 1, "webhook": 1}
 
+# Dead letters: rare, and each a few writes. Lambda allows no fewer at once.
+BURIED_AT_A_TIME = 10
+FEWEST_AT_ONCE = 2
+
 # AWS advises six times the function's timeout: a throttled batch is tried again while it is still hidden,
 # instead of coming back and using up its receives. A step lost meanwhile is sent again by the sweep.
 TIMEOUTS_HIDDEN = 6
@@ -29,6 +33,7 @@ class Queues(Construct):
                 encryption=sqs.QueueEncryption.SQS_MANAGED,
                 enforce_ssl=True,
                 retention_period=Duration.days(14),
+                visibility_timeout=Duration.seconds(TIMEOUTS_HIDDEN * BUDGETS["bury"].timeout_seconds),
             )
             self.work[name] = sqs.Queue(
                 self,
@@ -41,6 +46,9 @@ class Queues(Construct):
 
     def url(self, name: str) -> str:
         return self.work[name].queue_url
+
+    def dead_url(self, name: str) -> str:
+        return self.dead[name].queue_url
 
     def arns(self, *names: str) -> list[str]:
         return [self.work[name].queue_arn for name in names]
@@ -59,4 +67,13 @@ class Queues(Construct):
                 batch_size=batch_size,
                 report_batch_item_failures=True,
                 max_concurrency=max_concurrency,
+            )
+            lambda_.EventSourceMapping(
+                self,
+                f"{name.capitalize()}DeadSource",
+                target=functions["bury"],
+                event_source_arn=self.dead[name].queue_arn,
+                batch_size=BURIED_AT_A_TIME,
+                report_batch_item_failures=True,
+                max_concurrency=FEWEST_AT_ONCE,
             )

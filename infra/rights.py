@@ -36,6 +36,11 @@ def rights(table: Table, queues: Queues, topic: Topic, secrets: Secrets) -> Righ
         "startup": [*steps, consume(queues, "startup")],
         "webhook": [read_write, send(queues, "webhook"), read_webhook_master, consume(queues, "webhook")],
         "reconcile": [read_write, query_indexes, send_all, read_novita_key],
+        "bury": [
+            allow("dynamodb", "GetItem PutItem UpdateItem", table.arn),
+            send(queues, "monitor"),  # which gives back the machine of an instance that failed
+            allow("sqs", "ReceiveMessage DeleteMessage GetQueueAttributes", *queues.dead_arns),
+        ],
         "announce": [
             allow("dynamodb", "DescribeStream GetRecords GetShardIterator ListStreams", table.stream_arn),
             allow("dynamodb", "GetItem PutItem UpdateItem", table.arn),

@@ -20,8 +20,9 @@ from infra.topic import Topic
 class OstlerStack(Stack):
     """
     callers → Api → api ──→ Queues → create, monitor, startup, webhook
-                     │                   │
-                     └──────→ Table ←────┴─── reconcile ← Schedule
+                     │         └─ dead letters → bury     │
+                     │                            │       │
+                     └──────→ Table ←─────────────┴───────┴── reconcile ← Schedule
                                 │
                                 └─ stream → announce → Topic, webhook queue
     """

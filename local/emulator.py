@@ -1,12 +1,14 @@
 """The AWS emulator alone: what the local copy deploys to, and what integration tests run against."""
 
 import http.client
+import os
 import shutil
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import boto3
+import botocore.session
 from botocore.config import Config
 
 from local.child import Child
@@ -25,14 +27,18 @@ class Emulator:
     """`with Emulator(folder, port) as emulator: emulator.client("dynamodb")`.
 
     Scratch files and logs go to `state_dir`. State is loaded from `kept_in` and saved there at a clean stop,
-    if that is given; else it ends with the emulator.
+    if that is given; else it ends with the emulator. With `enforce_iam` a function may do what its role
+    allows and nothing else, and each call takes about twice as long.
     """
 
-    def __init__(self, state_dir: Path, port: int, *, kept_in: Path | None = None) -> None:
+    def __init__(
+        self, state_dir: Path, port: int, *, kept_in: Path | None = None, enforce_iam: bool = False
+    ) -> None:
         self.port = port
         self.url = f"http://{HOST}:{port}"
         self._state_dir = state_dir.resolve()
         self._kept_in = kept_in
+        self._enforce_iam = enforce_iam
         self._child: Child | None = None
 
     def start(self) -> Child:
@@ -43,10 +49,11 @@ class Emulator:
             _adopt_port(self._kept_in, self.port)
         log, function_log = self._state_dir / "emulator.log", self._state_dir / "functions.log"
         function_log.unlink(missing_ok=True)
+        environment = emulator_environment(self.port, scratch, self._kept_in, enforce_iam=self._enforce_iam)
         self._child = Child(
             "local.emulator_program",
             [str(function_log)],
-            environment=emulator_environment(self.port, scratch, self._kept_in),
+            environment=environment,
             log=log,
             state_dir=self._state_dir,
         )
@@ -69,7 +76,8 @@ class Emulator:
         connection.close()
 
     def session(self) -> boto3.Session:
-        return boto3.Session(ACCESS_KEY, SECRET_KEY, region_name=REGION)
+        own = botocore.session.Session(session_vars=_NOTHING_OF_THE_USERS)
+        return boto3.Session(ACCESS_KEY, SECRET_KEY, region_name=REGION, botocore_session=own)
 
     def client(self, service: str) -> Any:
         return self.session().client(service, endpoint_url=self.url, config=_DIRECT)  # type: ignore[call-overload]
@@ -87,6 +95,12 @@ class Emulator:
         self.stop()
 
 
+# Neither profiles nor files in ~/.aws have a say here: (name in a file, variables, default, conversion).
+_NOTHING_OF_THE_USERS = {
+    "profile": (None, None, None, None),
+    "config_file": (None, None, os.devnull, None),
+    "credentials_file": (None, None, os.devnull, None),
+}
 # An empty dict, not None: None would mean the proxies of the environment.
 _DIRECT = Config(proxies={}, retries={"total_max_attempts": 2}, read_timeout=120)
 

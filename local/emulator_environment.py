@@ -9,7 +9,9 @@ from local.ports import HOST
 WAY_OUT = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE")
 
 
-def emulator_environment(port: int, scratch: Path, kept_in: Path | None) -> dict[str, str]:
+def emulator_environment(
+    port: int, scratch: Path, kept_in: Path | None, *, enforce_iam: bool
+) -> dict[str, str]:
     """No AWS_* variables and no home: a function must find what the stack gives it, and nothing else."""
     passed_on = {name: os.environ[name] for name in ("PATH", *WAY_OUT) if name in os.environ}
     return {
@@ -22,6 +24,7 @@ def emulator_environment(port: int, scratch: Path, kept_in: Path | None) -> dict
         "BIND_HOST": HOST,
         "MINISTACK_HOST": HOST,
         "GATEWAY_PORT": str(port),
+        "AUTH": str(enforce_iam).lower(),
         # Two services that would open ports of their own.
         "SFTP_ENABLED": "0",
         "IOT_MTLS_ENABLED": "0",

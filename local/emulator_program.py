@@ -1,8 +1,10 @@
-"""The emulator's process: ministack, with two of its gaps closed.
+"""The emulator's process: ministack, with three of its gaps closed.
 
-Functions' output goes to a file of its own (ministack would keep it in its memory, a log stream for each
-invocation), and a table's stream is kept over a clean stop (ministack keeps only how far it was read, so a
-restarted stream would stand still until it had grown as long again).
+- Functions' output goes to a file of its own; ministack keeps it in memory, a log stream for each invocation.
+- A table's stream is kept over a clean stop. Ministack keeps only how far it was read, so that a stream would
+  stand still after a restart until it had grown as long again.
+- Where IAM is enforced, calls count as encrypted: they never leave this machine, and the policies of queues
+  and topics refuse all others.
 """
 
 import sys
@@ -23,8 +25,7 @@ def main() -> None:
     dynamodb.get_state, dynamodb.load_persisted_state = _keeping_streams(
         dynamodb.get_state, dynamodb.load_persisted_state
     )
-    _pin = app.pin_request_origin
-    app.pin_request_origin = lambda address, _secure: _pin(address, True)
+    app.pin_request_origin = _as_if_encrypted(app.pin_request_origin)
     app.main()
 
 
@@ -58,6 +59,10 @@ def _keeping_streams(get_state: Any, load_state: Any) -> tuple[Any, Any]:
                 store._data.update(data[name]._data)
 
     return get, load
+
+
+def _as_if_encrypted(pin_request_origin: Any) -> Any:
+    return lambda address, _encrypted: pin_request_origin(address, True)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,19 @@ from yarl import URL
 from local.ports import HOST
 
 MAX_BODY_BYTES = 10 * 1024 * 1024  # what the real gateway takes
-# They belong to one connection, or are made anew for the next one.
-HOP_BY_HOP = {"connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
+# They belong to one connection, and are made anew for the next one.
+HOP_BY_HOP = frozenset(
+    (
+        "connection",
+        "expect",
+        "keep-alive",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    )
+)
 AUTOMATIC = ["Accept", "Accept-Encoding", "Content-Type", "User-Agent"]
 
 
@@ -78,6 +89,8 @@ async def _pass_on(session: ClientSession, target: str, request: web.BaseRequest
 
 async def _body(request: web.BaseRequest) -> bytes | None:
     """None if there is more of it than may be."""
+    if request.headers.get("Expect", "").lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     body = bytearray()
     async for chunk in request.content.iter_any():
         body += chunk

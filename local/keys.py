@@ -11,6 +11,7 @@ import sys
 from typing import Any
 
 import boto3
+from botocore.exceptions import BotoCoreError, ClientError
 
 from local.api_keys import SCOPES, listed, make, new_key, revoke
 from local.deployed import STACK_NAME, Deployed
@@ -21,12 +22,14 @@ from local.ports import Ports
 
 def main() -> int:
     given = _arguments().parse_args()
-    table = _table(given.stack, local=given.local)
-    if given.command == "create":
-        return _create(table, given.name, given.scopes)
-    if given.command == "list":
-        return _list(table)
-    return _revoke(table, given.key_id)
+    try:
+        table = _table(given.stack, local=given.local)
+        if given.command == "create":
+            return _create(table, given.name, given.scopes)
+        return _list(table) if given.command == "list" else _revoke(table, given.key_id)
+    except (BotoCoreError, ClientError) as error:
+        print(f"ostler: {error}", file=sys.stderr)
+        return 1
 
 
 def _create(table: Any, name: str, scopes: tuple[str, ...]) -> int:

@@ -16,20 +16,21 @@ from local.settings import given_settings
 from local.stack import LocalStack
 
 LOOK_EVERY_SECONDS = 0.5
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m local.run", description=__doc__)
     parser.add_argument("--stop-with-parent", action="store_true", help="stop when the starter ends")
     parent = os.getppid() if parser.parse_args().stop_with_parent else None
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _stop)
+    _stop_on_signals()
     try:
         with _stack() as stack:
             _welcome(stack)
             while parent in (None, os.getppid()):
                 stack.watch()
                 time.sleep(LOOK_EVERY_SECONDS)
+            _ignore_signals()
     except KeyboardInterrupt:
         _say("stopped")
     except StartError as problem:
@@ -55,13 +56,14 @@ def _welcome(stack: LocalStack) -> None:
     key_file = _short(stack.state.path / "api-key")
     bearer = f'-H "Authorization: Bearer $(cat {key_file})"'
     novita = f"real, {stack.novita_url}" if stack.real_novita else f"simulated, {stack.novita_url}"
+    simulator_log = "" if stack.real_novita else f", {_short(stack.state.log('simulator'))}"
     _say(f"""
   API, docs         {stack.api_url}  {stack.api_url}/docs
   API key           {stack.api_key} (in {key_file})
   Novita            {novita}
   AWS emulator      {stack.emulator_url}
   functions' logs   {_short(stack.state.log("functions"))}
-  other logs        {_short(stack.state.log("emulator"))}, {_short(stack.state.log("simulator"))}
+  other logs        {_short(stack.state.log("emulator"))}{simulator_log}
 
 Try:
   curl {stack.api_url}/health
@@ -88,11 +90,21 @@ def _short(path: Path) -> str:
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
 
 
+def _stop_on_signals() -> None:
+    for number in STOP_SIGNALS:
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup means it
+            signal.signal(number, _stop)
+
+
 def _stop(_number: int, _frame: FrameType | None) -> None:
-    """Once: stopping takes a few seconds, and what is being saved must not be interrupted."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+    _ignore_signals()
     raise KeyboardInterrupt
+
+
+def _ignore_signals() -> None:
+    """Stopping takes a moment, and what is being saved must not be interrupted."""
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from local.state import StateDir
 from local.synthesis import stack_template
 from local.waiting import status_of, wait_until
 
-HEALTH_SECONDS = 60
+HEALTH_SECONDS = 10  # of failing; a first answer that is only slow is waited for longer
 LOCK_SECONDS = 15  # what a copy that is just stopping may still need
 
 
@@ -48,7 +48,9 @@ class LocalStack:
         self.state = StateDir(state_dir)
         self.ports = ports
         self.api_url = f"http://{HOST}:{ports.api}"
-        self.emulator = Emulator(self.state.path, ports.emulator, kept_in=self.state.emulator)
+        self.emulator = Emulator(
+            self.state.path, ports.emulator, kept_in=self.state.emulator, enforce_iam=True
+        )
         self.simulator = Simulator(self.state.path, ports.simulator, kept_in=self.state.simulator)
         self.real_novita = real_novita
         self.novita_url = real_novita.base_url if real_novita else self.simulator.api_url
@@ -151,7 +153,8 @@ class LocalStack:
         self._say("waiting for the first answer")
         if not wait_until(lambda: status_of(self.ports.api, "/health", timeout=30) == 200, HEALTH_SECONDS):
             log = self.state.log("functions")
-            raise StartError(f"GET {self.api_url}/health does not answer 200: see {log}")
+            last_words = "".join(log.read_text().splitlines()[-1:])
+            raise StartError(f"{self.api_url}/health does not answer 200: see {log}\n{last_words}")
 
     def _keep(self) -> None:
         """Only the state of a run that began and ended in order is worth keeping."""

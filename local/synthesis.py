@@ -24,7 +24,7 @@ def stack_template(say: Callable[[str], None]) -> dict[str, Any]:
     with (BUILD / "synthesis.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # copies that start side by side share the result
         if not _fresh():
-            say("synthesising the CDK app (its sources changed; about 20 s)")
+            say("synthesising the CDK app (only when its sources changed; about 20 s)")
             _synthesise()
             STAMP.write_text(json.dumps({"sources": _sources(), "result": _result()}))
         template: dict[str, Any] = json.loads((CLOUD_ASSEMBLY / f"{STACK_NAME}.template.json").read_text())

@@ -1,11 +1,9 @@
-"""Telling one event: to the topic, to the instance's webhook, and then noting that it was told."""
+"""Telling one event: to the instance's webhook, to the topic, and then noting that it was told."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-
-from botocore.exceptions import BotoCoreError, ClientError
 
 from functions.shared.adapters import items
 from functions.shared.adapters.deliveries import Deliveries
@@ -31,20 +29,24 @@ class Publish:
         item = unmarshal(image)
         if item.get("kind") != "event" or item.get("due") != "event":
             return
+        try:
+            self._tell(item)
+        except Exception as error:  # noqa: BLE001  # whatever it is, the event is still due
+            logger.exception("event not announced", key=item.get("sk"), error=type(error).__name__)
+
+    def _tell(self, item: Item) -> None:
         told = announce_event(items.read_event(item)) if "event" in item else announce_other(item)
         with correlated(told.correlation_id, event_id=told.id):
-            try:
-                self._tell(told)
-                self._note(item)
-            except (ClientError, BotoCoreError) as error:
-                logger.error("event not announced", error=type(error).__name__, type=told.type)
+            if told.webhook_url:
+                self._send(told)
+            self.topic.publish(told)
+            self._note(item)
+            logger.info("event announced", type=told.type, webhook=bool(told.webhook_url))
 
-    def _tell(self, told: Announcement) -> None:
-        self.topic.publish(told)
-        if told.webhook_url:
-            delivery_id = self.deliveries.add(told, self.clock())
-            self.queues.send("webhook", DeliveryMessage(delivery_id, 1, told.correlation_id))
-        logger.info("event announced", type=told.type, webhook=bool(told.webhook_url))
+    def _send(self, told: Announcement) -> None:
+        """Before the topic, so that receivers do not wait for it; a second time changes nothing."""
+        delivery_id = self.deliveries.add(told, self.clock())
+        self.queues.send("webhook", DeliveryMessage(delivery_id, 1, told.correlation_id))
 
     def _note(self, item: Item) -> None:
         try:

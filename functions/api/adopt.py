@@ -49,7 +49,7 @@ class Adopt:
             raise _managed(machine_id, mark.instance_id)
         decision = begin_import(
             instance_id=new_instance_id(began),
-            name=name or machine.name,
+            name=name or machine.name or machine_id,
             machine=machine,
             webhook_url=webhook_url,
             actor=actor,

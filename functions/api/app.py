@@ -5,14 +5,13 @@ from typing import Any, NoReturn
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver
 from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 from aws_lambda_powertools.event_handler.openapi.exceptions import (
-    RequestUnsupportedContentType,
     RequestValidationError,
     ResponseValidationError,
 )
 
 from functions.api.documentation import document
 from functions.api.requests import read_json, validation_failed
-from functions.api.routes import health, instances, market, operations
+from functions.api.routes import health, instances, jobs, market, operations, sync, webhooks
 from functions.shared.domain.errors import CallerError, OstlerError
 from functions.shared.log import logger
 
@@ -23,11 +22,10 @@ def build() -> APIGatewayHttpResolver:
         response_validation_error_http_code=500,
         json_body_deserializer=read_json,
     )
-    for router in (health.router, operations.router, instances.router, market.router):
-        app.include_router(router)
+    for routes in (health, operations, instances, market, webhooks, jobs, sync):
+        app.include_router(routes.router)
     document(app)
     app.exception_handler(RequestValidationError)(_bad_request)
-    app.exception_handler(RequestUnsupportedContentType)(_bad_request)
     app.exception_handler(ResponseValidationError)(_bad_response)
     app.exception_handler(NotFoundError)(_no_route)
     return app

@@ -2,23 +2,28 @@
 
 import re
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from functions.api.current import wired
 from functions.shared.domain.health import BOUNDS, HealthCheck
 from functions.shared.domain.instance import Spec
-from functions.shared.domain.outbound import split_target
+from functions.shared.domain.outbound import networks, parse_target
 
 
 def _printable(value: str) -> str:
     if not value.isprintable():
         raise ValueError("must consist of printable characters")
+    return value
+
+
+def _visible(value: str) -> str:
     if not value.strip():
         raise ValueError("must not be blank")
-    return value
+    return _printable(value)
 
 
 def _template_id(value: Any) -> str:
@@ -31,14 +36,25 @@ def _template_id(value: Any) -> str:
 
 
 def _web_address(value: str) -> str:
-    split_target(value)  # raises a ValueError that says what is wrong
+    """An address that is not public is refused now, where its spelling already tells."""
+    parse_target(value, networks(wired().settings.outbound_allow_cidrs))
     return value
+
+
+def _moment(value: Any) -> datetime:
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+        if moment and moment.tzinfo:
+            return moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    raise ValueError("must be a time with its offset, like 2026-01-31T12:00:00Z")
 
 
 _LONGEST_WAIT_MS = 86_400_000
 
-Name = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_printable)]
-ProductName = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_printable)]
+Name = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_visible)]
+ProductName = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_visible)]
 Region = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,63}$", examples=["CN-HK-01"])]
 WebAddress = Annotated[
     str, Field(max_length=2048, examples=["https://example.com/hook"]), AfterValidator(_web_address)
@@ -50,8 +66,11 @@ TemplateId = Annotated[
         {"anyOf": [{"type": "string", "minLength": 1, "maxLength": 255}, {"type": "integer", "minimum": 1}]}
     ),
 ]
-TagKey = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_printable)]
-TagValue = Annotated[str, Field(max_length=256)]
+TagKey = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_visible)]
+TagValue = Annotated[str, Field(max_length=256), AfterValidator(_printable)]
+Moment = Annotated[
+    datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})
+]
 
 
 class Body(BaseModel):
@@ -156,4 +175,8 @@ class ImportBody(Body):
 
 
 class LastUsedBody(Body):
-    lastUsedAt: Annotated[datetime, Field(strict=False)] | None = None
+    lastUsedAt: Moment | None = None
+
+
+class SyncBody(Body):
+    dryRun: bool = Field(default=False, description="Say what would be done, and do nothing")

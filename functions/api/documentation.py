@@ -14,6 +14,8 @@ _ABOUT = (
     "watches it until the application inside answers, and never loses one."
 )
 _OPEN = ("/health",)
+# Errors as Powertools would word them.
+_NOT_OURS = ("HTTPValidationError", "ValidationError", "ResponseValidationError")
 _ERROR: dict[str, Any] = {
     "type": "object",
     "required": ["error"],
@@ -70,9 +72,7 @@ def _description(app: APIGatewayHttpResolver) -> str:
         )
     )
     schema["components"]["schemas"] = {
-        name: shape
-        for name, shape in schema["components"]["schemas"].items()
-        if name not in ("HTTPValidationError", "ValidationError")
+        name: shape for name, shape in schema["components"]["schemas"].items() if name not in _NOT_OURS
     } | {"Error": _ERROR}
     refusal = {
         "description": "Any error",
@@ -80,7 +80,8 @@ def _description(app: APIGatewayHttpResolver) -> str:
     }
     for path, operations in schema["paths"].items():
         for operation in operations.values():
-            operation["responses"].pop("422", None)
+            for code in ("422", "500"):
+                operation["responses"].pop(code, None)
             operation["responses"]["default"] = refusal
             if path in _OPEN:
                 operation["security"] = []

@@ -8,6 +8,7 @@ from functions.api import current
 from functions.api.app import build
 from functions.api.gate import admit
 from functions.api.ids import RequestIds, read_ids
+from functions.api.requests import as_json
 from functions.api.responses import error_answer
 from functions.shared.domain.errors import OstlerError
 from functions.shared.log import correlated, logger
@@ -29,7 +30,7 @@ def _answer(event: dict[str, Any], context: LambdaContext, ids: RequestIds) -> d
     wired.time_left = lambda: context.get_remaining_time_in_millis() / 1000
     try:
         current.enter(wired, admit(event, wired.keys))
-        return _app.resolve(event, context)
+        return _app.resolve(as_json(event), context)
     except OstlerError as error:
         logger.info("refused", code=error.code, reason=error.message)
         return error_answer(error, ids, wired.clock())

@@ -50,10 +50,20 @@ class Operate:
                     return before
         raise StaleInstance(instance_id)
 
-    def named(self, name: str) -> str:
+    def by_name(self, name: str, command: Command, *, actor: str, asked: Question | None) -> Answer:
+        """An answer given before counts even when the name no longer leads to the instance."""
+        if asked and (before := self.answers.find(asked)):
+            return before
+        return self(self._named(name), command, actor=actor, asked=asked)
+
+    def _named(self, name: str) -> str:
         """The id of the one instance of that name that is not terminated."""
-        found, _ = self.instances.page(name=name, status=None, limit=100, after=None)
-        live = [record.id for record in found if record.status is not Status.TERMINATED]
+        live: list[str] = []
+        after, more = None, True
+        while more:
+            found, more = self.instances.page(name=name, status=None, limit=100, after=after)
+            live += [record.id for record in found if record.status is not Status.TERMINATED]
+            after = found[-1].id if found else None
         if not live:
             raise NotFound("INSTANCE_NOT_FOUND", "There is no instance of that name")
         if len(live) > 1:

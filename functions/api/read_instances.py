@@ -6,14 +6,14 @@ import hashlib
 import hmac
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from functions.shared.adapters.instances import Instances
 from functions.shared.adapters.novita.client import Novita
 from functions.shared.advance import Advance
 from functions.shared.domain.decide import decide
-from functions.shared.domain.decision import Policy
+from functions.shared.domain.decision import Policy, left_to_its_worker
 from functions.shared.domain.errors import (
     CallerError,
     Conflict,
@@ -27,6 +27,10 @@ from functions.shared.domain.machine import Connection
 from functions.shared.domain.observation import Missing, Observation, Seen
 from functions.shared.domain.status import Status
 from functions.shared.log import logger
+
+# There is nothing to look at yet or any more; or the application itself is being asked, which tells more.
+_LEFT_ALONE = frozenset({Status.CREATING, Status.HEALTH_CHECKING, Status.DELETING, Status.TERMINATED})
+_LONGEST_STEP = timedelta(minutes=2)  # as long as a function may live
 
 
 def stored(instances: Instances, instance_id: str) -> Instance:
@@ -64,10 +68,7 @@ class ReadInstances:
         except (NovitaForNow, NovitaRefused) as error:
             logger.info("shown stale", code=error.code)
             return record, True
-        now = self.clock()
-        decision = decide(record, observation, now, self.policy)
-        if decision.call is not None:  # for the worker to make, soon
-            decision = replace(decision.due(now), call=None)
+        decision = left_to_its_worker(record, decide(record, observation, self.clock(), self.policy))
         return self.advance.store(decision) or stored(self.instances, instance_id), False
 
     def connection(self, instance_id: str) -> Connection:
@@ -92,11 +93,12 @@ class ReadInstances:
         return Page(found, total, self._cursor(found[-1].id, listing) if more else None)
 
     def _worth_asking(self, record: Instance) -> bool:
-        settled = record.status in (Status.CREATING, Status.DELETING, Status.TERMINATED)
-        if settled or record.machine_id is None or record.machine_id in record.gone:
+        if record.status in _LEFT_ALONE or record.machine_id is None or record.machine_id in record.gone:
             return False
-        age = (self.clock() - (record.seen_at or record.created_at)).total_seconds()
-        return age >= self.details_ttl
+        now, due = self.clock(), record.next_check_at
+        if due and timedelta() <= now - due < _LONGEST_STEP:
+            return False  # a step is under way: a write from here would undo it, and a start be made twice
+        return (now - (record.seen_at or record.created_at)).total_seconds() >= self.details_ttl
 
     def _look(self, record: Instance) -> Observation:
         began = self.clock()

@@ -1,14 +1,18 @@
 """Parsing: from what arrived to what was asked, or one error that names every bad field."""
 
+import base64
+import binascii
 import json
 import re
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 from functions.shared.domain.errors import CallerError, FieldError, ValidationFailed
-from functions.shared.domain.outbound import BadTarget, networks, parse_target
 
 MAX_BODY_BYTES = 1_048_576
+# A body of 1 MB can hold so many bad fields that the answer would be too large to be sent.
+_MOST_FIELDS, _LONGEST_NAME = 100, 200
 
 _FIELD_CODES = {
     "name": "INVALID_INSTANCE_NAME",
@@ -17,15 +21,36 @@ _FIELD_CODES = {
 }
 
 
-def read_json(text: str) -> Any:
-    """Strict JSON: no NaN, no endless nesting, nothing after the end."""
+def as_json(event: Mapping[str, Any]) -> dict[str, Any]:
+    """The body as text, and JSON whatever its content type says: `curl -d` calls it a form."""
+    headers = {**(event.get("headers") or {}), "content-type": "application/json"}
+    return {**event, "headers": headers, "body": _text(event), "isBase64Encoded": False}
+
+
+def _text(event: Mapping[str, Any]) -> str | None:
+    """The gateway sends what it does not take for text in base64."""
+    body: str | None = event.get("body")
+    if not body or not event.get("isBase64Encoded"):
+        return body
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        return base64.b64decode(body).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        raise CallerError("MALFORMED_JSON", "The body is not text in UTF-8") from None
+
+
+def read_json(text: str) -> Any:
+    """Strict JSON: no NaN, no endless nesting, nothing after the end, and no body but an object."""
+    try:
+        body = json.loads(text, parse_constant=_no_constant)
     except RecursionError:
         raise CallerError("MALFORMED_JSON", "The body is nested too deeply") from None
     except ValueError as error:
         where = f" at character {error.pos}" if isinstance(error, json.JSONDecodeError) else ""
         raise CallerError("MALFORMED_JSON", f"The body is not JSON{where}") from None
+    # Powertools would take the first element of an array for the body.
+    if body is not None and not isinstance(body, dict):
+        raise ValidationFailed([FieldError("body", "INVALID_BODY", "Must be an object")])
+    return body
 
 
 def _no_constant(name: str) -> Any:
@@ -34,19 +59,20 @@ def _no_constant(name: str) -> Any:
 
 def validation_failed(problems: Iterable[Mapping[str, Any]]) -> ValidationFailed:
     """From the validator's findings to fields and codes of ours; what was sent is never repeated."""
-    return ValidationFailed([_field_error(problem) for problem in problems])
+    return ValidationFailed([_field_error(problem) for problem in islice(problems, _MOST_FIELDS)])
 
 
 def _field_error(problem: Mapping[str, Any]) -> FieldError:
     place = [str(part) for part in problem["loc"][1:]] or ["body"]
-    name = ".".join(place)
+    name = ".".join(place)[:_LONGEST_NAME]
     if problem["type"] == "extra_forbidden":
         return FieldError(name, "UNKNOWN_FIELD", "There is no such field")
     return FieldError(name, field_code(place[0]), _sentence(problem))
 
 
 def field_code(name: str) -> str:
-    return _FIELD_CODES.get(name) or "INVALID_" + re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).upper()
+    words = re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).replace("-", "_")
+    return _FIELD_CODES.get(name) or f"INVALID_{words.upper()}"
 
 
 def _sentence(problem: Mapping[str, Any]) -> str:
@@ -54,15 +80,3 @@ def _sentence(problem: Mapping[str, Any]) -> str:
         return "Is required"
     text = str(problem["msg"]).removeprefix("Value error, ")
     return text[:1].upper() + text[1:]
-
-
-def reachable(url: str | None, allow_cidrs: str) -> str | None:
-    """A webhook address that is not public is refused now, where its spelling already tells."""
-    if url is None:
-        return None
-    try:
-        parse_target(url, networks(allow_cidrs))
-    except BadTarget as error:
-        problem = FieldError("webhookUrl", "INVALID_WEBHOOK_URL", str(error))
-        raise ValidationFailed([problem]) from None
-    return url

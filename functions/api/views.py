@@ -34,13 +34,13 @@ class InstanceView(TypedDict):
     instanceId: str
     name: str
     status: str
-    productName: str
-    templateId: str
     gpuNum: int
     rootfsSize: int
     billingMode: str
     createdAt: str
     updatedAt: str
+    productName: NotRequired[str]
+    templateId: NotRequired[str]  # of an imported machine it is not known
     region: NotRequired[str]
     novitaInstanceId: NotRequired[str]
     novitaStatus: NotRequired[str]

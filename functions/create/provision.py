@@ -28,8 +28,8 @@ from functions.shared.domain.status import Status
 from functions.shared.log import logger
 from functions.shared.perform import fault_of
 
-# Nothing is to be had now, which may change before the deadline.
-_SOLD_OUT = frozenset({"NO_OPTIMAL_PRODUCT_ANY_REGION", "PRICE_CAP_EXCEEDED"})
+# What may change before the deadline: stock, prices, and a key that is just being rotated.
+_MAY_PASS = frozenset({"NO_OPTIMAL_PRODUCT_ANY_REGION", "PRICE_CAP_EXCEEDED", "NOVITA_AUTHENTICATION_FAILED"})
 _SPARE_SECONDS = 8.0  # left to store what became of a call
 _REFUSAL_HOLDS = timedelta(seconds=60)  # an offer refused for capacity is not asked for again so soon
 
@@ -54,9 +54,7 @@ class Provision:
         except NovitaForNow as error:
             return decision, self._later(error)
         except (CallerError, NovitaRefused) as error:
-            if error.code in _SOLD_OUT:
-                return decision, self._later(error)
-            return decision, Refused(fault_of(error))
+            return decision, self._later(error) if error.code in _MAY_PASS else Refused(fault_of(error))
         return self._purchase(decision, offer, template)
 
     def _chosen(self, record: Instance) -> tuple[Offer, Template]:
@@ -85,7 +83,7 @@ class Provision:
             name=machine_name(decision.record.name, self.deployment(), decision.record.id, number),
             outcome=Outcome.INTENDED,
             intended_at=now,
-            lease_until=now + self.lease,
+            lease_until=now + max(self.lease, timedelta(seconds=self.time_left() + _SPARE_SECONDS)),
             product_id=offer.product_id,
             region=offer.region,
             price=offer.price,
@@ -122,7 +120,7 @@ class Provision:
             self._settle(purchase, Outcome.REFUSED, fault=fault_of(error))
         except (NovitaRefused, NotFound) as error:
             self._settle(purchase, Outcome.REFUSED, fault=fault_of(error))
-            return Refused(fault_of(error))
+            return self._later(error) if error.code in _MAY_PASS else Refused(fault_of(error))
         except NotNow as error:  # nothing was sent
             self._settle(purchase, Outcome.REFUSED, fault=fault_of(error))
             return self._later(error)

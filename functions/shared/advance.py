@@ -11,6 +11,7 @@ from functions.shared.adapters.table import Write
 from functions.shared.domain.decide import decide
 from functions.shared.domain.decision import Decision, Policy
 from functions.shared.domain.errors import StaleInstance
+from functions.shared.domain.estimate import Booted
 from functions.shared.domain.instance import Instance, Queue
 from functions.shared.domain.messages import StepMessage
 from functions.shared.domain.observation import Observation, Tick
@@ -24,12 +25,18 @@ _MOST_CALLS = 40  # far above what any step needs: a bound on a mistake, not a p
 
 class Advance:
     def __init__(
-        self, instances: Instances, queues: Queues, clock: Callable[[], datetime], policy: Policy
+        self,
+        instances: Instances,
+        queues: Queues,
+        clock: Callable[[], datetime],
+        policy: Policy,
+        learn: Callable[[Booted], None] = lambda _: None,
     ) -> None:
         self._instances = instances
         self._queues = queues
         self._clock = clock
         self._policy = policy
+        self._learn = learn
 
     def take(self, message: StepMessage, queue: Queue, means: Means) -> None:
         """Take the step that the message asks for, unless it has been taken."""
@@ -49,7 +56,7 @@ class Advance:
         step = self._clock()
         decision = decide(record, Tick(), step, self._policy)
         for _ in range(_MOST_CALLS):
-            if decision.call is None:
+            if decision.call is None or type(decision.call) not in means:
                 break
             try:
                 decision, observation = means[type(decision.call)](decision, decision.call)
@@ -58,7 +65,16 @@ class Advance:
                 return
             after = decide(decision.record, observation, self._clock(), self._policy, step=step)
             decision = combined(decision, after)
-        self.store(decision)
+        if decision.call is not None:  # for another function to make, or one call too many for this step
+            decision = decision.due(self._clock())
+        if self.store(decision) is None:
+            self._hurry(record.id)
+
+    def _hurry(self, instance_id: str) -> None:
+        """What an overtaken step learned is in the books, and the winner may not know that it is due."""
+        fresh = self._instances.get(instance_id)
+        if fresh is not None and fresh.next_check_at is not None:
+            self.nudge(fresh, fresh.next_check_at)
 
     def store(self, decision: Decision) -> Instance | None:
         """Save, and queue the next step; whoever was overtaken leaves both to the winner."""
@@ -73,6 +89,8 @@ class Advance:
         for event in decision.events:
             logger.info(event.type, sequence=event.sequence, reason=event.reason)
         self.nudge(saved, decision.now)
+        if decision.booted:
+            self._learn(decision.booted)
         return saved
 
     def nudge(self, record: Instance, now: datetime) -> None:
@@ -85,4 +103,9 @@ class Advance:
 def combined(before: Decision, after: Decision) -> Decision:
     """The later decision with what the earlier one had already noted."""
     changed = {operation.id: operation for operation in (*before.operations, *after.operations)}
-    return replace(after, events=(*before.events, *after.events), operations=tuple(changed.values()))
+    return replace(
+        after,
+        events=(*before.events, *after.events),
+        operations=tuple(changed.values()),
+        booted=before.booted or after.booted,
+    )

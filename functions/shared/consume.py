@@ -6,10 +6,13 @@ from typing import Any
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
+from botocore.exceptions import ClientError
 
 from functions.shared.advance import Means
 from functions.shared.domain.backoff import retry_wait
-from functions.shared.domain.instance import Queue
+from functions.shared.domain.dead_letter import Failure
+from functions.shared.domain.errors import OstlerError
+from functions.shared.domain.instance import Fault, Queue
 from functions.shared.domain.messages import StepMessage
 from functions.shared.log import logger
 from functions.shared.wiring import Wiring
@@ -23,14 +26,30 @@ class _Processor(BatchProcessor):
 
     def failure_handler(self, record: SQSRecord, exception: Any) -> Any:
         """Failing, unlike waiting, is counted: after the last retry SQS makes it a dead letter."""
-        logger.error("record failed", exc_info=exception, attempt=record.attributes.approximate_receive_count)
-        wait = retry_wait(
-            int(record.attributes.approximate_receive_count),
-            base=self._wiring.settings.retry_base_seconds,
-            cap=self._wiring.settings.retry_cap_seconds,
-        )
-        self._wiring.queues.put_back(self._queue, record.receipt_handle, wait)
+        attempt = int(record.attributes.approximate_receive_count)
+        logger.error("record failed", exc_info=exception, attempt=attempt)
+        wired = self._wiring
+        if attempt > wired.settings.max_retry_attempts:
+            failure = Failure(type(exception[1]).__name__, why(exception[1]), attempt, wired.clock())
+            wired.dead_letters.note(record.message_id, failure)
+            wait = 0.0  # there is nothing left to wait for
+        else:
+            wait = retry_wait(
+                attempt, base=wired.settings.retry_base_seconds, cap=wired.settings.retry_cap_seconds
+            )
+        wired.queues.put_back(self._queue, record.receipt_handle, wait)
         return super().failure_handler(record, exception)
+
+
+def why(error: BaseException) -> Fault:
+    """Without what another party may have put into the text of its errors."""
+    name = type(error).__name__
+    if isinstance(error, OstlerError):
+        return Fault(error.code, error.message)
+    if isinstance(error, ClientError):
+        code = error.response.get("Error", {}).get("Code", "an error")
+        return Fault("INTERNAL_ERROR", f"AWS answered {code} to {error.operation_name}")
+    return Fault("INTERNAL_ERROR", f"{name}; the log has the rest")
 
 
 def consume(
@@ -41,9 +60,12 @@ def consume(
     def take(record: SQSRecord) -> None:  # Powertools passes it by this name
         step(record.body)
 
-    return process_partial_response(  # type: ignore[return-value]
+    answer: dict[str, Any] = process_partial_response(  # type: ignore[assignment]
         event=event, record_handler=take, processor=_Processor(wiring, queue), context=context
     )
+    failed = len(answer["batchItemFailures"])
+    wiring.counts.add(queue, completed=len(event["Records"]) - failed, retried=failed)
+    return answer
 
 
 def consume_steps(

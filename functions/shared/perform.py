@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from functions.shared.adapters.boots import Boots
 from functions.shared.adapters.instances import Instances
 from functions.shared.adapters.novita.client import Novita
 from functions.shared.advance import Means
@@ -16,7 +17,7 @@ from functions.shared.domain.errors import (
     NovitaRefused,
     OstlerError,
 )
-from functions.shared.domain.instance import Action, Fault
+from functions.shared.domain.instance import Action, Fault, Instance
 from functions.shared.domain.observation import (
     Act,
     Books,
@@ -30,9 +31,16 @@ from functions.shared.domain.observation import (
     Review,
     Seen,
     Taken,
+    Tick,
     WriteOff,
 )
 from functions.shared.domain.purchase import Outcome
+from functions.shared.domain.status import Status
+from functions.shared.watch import Watch
+
+_LONGEST_PURCHASE = timedelta(
+    seconds=60
+)  # from the intent to an answer, and some; what took longer was looked up
 
 
 def fault_of(error: OstlerError) -> Fault:
@@ -49,12 +57,16 @@ class Calls:
         clock: Callable[[], datetime],
         time_left: Callable[[], float],
         poll_seconds: float,
+        watch: Watch,
+        boots: Boots,
     ) -> None:
         self._instances = instances
         self._novita = novita
         self._clock = clock
         self._time_left = time_left
         self._poll_seconds = poll_seconds
+        self._watch = watch
+        self._boots = boots
 
     def means(self) -> Means:
         return {
@@ -89,13 +101,28 @@ class Calls:
         return self._review(decision, Review())
 
     def _look(self, decision: Decision, call: Look) -> tuple[Decision, Observation]:
+        record = decision.record
+        if self._just_bought(record, decision.step):
+            boot = self._boots.expected("create", record.product_id, record.region)
+            return decision.having(boot=boot, looked_at=decision.step), Tick()
         began = self._clock()
         try:
+            if shared := self._watch.look(record, call.machine_id, self._within()):
+                return decision, shared
+            began = self._clock()
             return decision, Seen(self._novita.get(call.machine_id, within=self._within()), began)
         except MachineNotFound:
             return decision, Missing(call.machine_id, began)
         except (NovitaForNow, NovitaRefused) as error:
             return decision, self.postponed(error)
+
+    def _just_bought(self, record: Instance, step: datetime) -> bool:
+        """In this very step, so that there is nothing to see yet; one that turned up late may run already."""
+        if record.status is not Status.STARTING or record.bought_at is None or record.bought_at < step:
+            return False
+        purchases = self._instances.purchases(record.id)
+        began = (one.intended_at for one in purchases if one.machine_id == record.machine_id)
+        return any(record.bought_at - intended_at < _LONGEST_PURCHASE for intended_at in began)
 
     def _act(self, decision: Decision, call: Act) -> tuple[Decision, Observation]:
         began = self._clock()
@@ -112,6 +139,8 @@ class Calls:
         except InvalidState as error:
             return decision, Refused(fault_of(error), call, wrong_state=True)
         except NovitaRefused as error:
+            if error.code == "NOVITA_AUTHENTICATION_FAILED":  # perhaps the key is just being rotated
+                return decision, self.postponed(error)
             return decision, Refused(fault_of(error), call, capacity=isinstance(error, NoCapacity))
         except NovitaForNow as error:
             return decision, self.postponed(error)

@@ -4,7 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from ipaddress import ip_network
 from typing import Any
+from urllib.parse import urlsplit
 
+from functions.shared.domain.delivery import read_waits
 from functions.shared.domain.errors import BadSettings
 
 
@@ -43,7 +45,8 @@ def choice(default: str, options: tuple[str, ...], about: str) -> Any:
 
 
 def _address(given: str) -> str:
-    if not given.startswith(("http://", "https://")):
+    parts = urlsplit(given)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("must be an http or https address")
     return given.rstrip("/")
 
@@ -51,6 +54,11 @@ def _address(given: str) -> str:
 def _networks(given: str) -> str:
     for part in filter(None, (p.strip() for p in given.split(","))):
         ip_network(part)
+    return given
+
+
+def _waits(given: str) -> str:
+    read_waits(given)
     return given
 
 
@@ -74,6 +82,10 @@ class Settings:
     monitor_queue_url: str = text(None, "Queue of looks at machines", _address)
     startup_queue_url: str = text(None, "Queue of starts and health checks", _address)
     webhook_queue_url: str = text(None, "Queue of webhook attempts", _address)
+    create_dead_queue_url: str = text(None, "Purchases that failed for the last time", _address)
+    monitor_dead_queue_url: str = text(None, "Looks that failed for the last time", _address)
+    startup_dead_queue_url: str = text(None, "Starts and checks that failed for the last time", _address)
+    webhook_dead_queue_url: str = text(None, "Webhook attempts that failed for the last time", _address)
     novita_secret_id: str = text(None, "Secret that holds the Novita key", _named)
     webhook_secret_id: str = text(None, "Secret that holds the master webhook secrets", _named)
 
@@ -121,10 +133,23 @@ class Settings:
     products_ttl: float = seconds(300, 0, 86400, "How long products are cached")
     templates_ttl: float = seconds(600, 0, 86400, "How long templates are cached")
     details_ttl: float = seconds(30, 0, 3600, "How long an instance's details count as fresh")
+    list_ttl: float = seconds(5, 0.05, 60, "How old Novita's list may be when machines are looked up in it")
+    list_lag_seconds: float = seconds(
+        10, 0, 600, "How far Novita's list may lag behind what was done to a machine"
+    )
+    share_list_from: int = count(4, 1, 100000, "So many instances due at once share one read of the list")
+    merged_ttl: float = seconds(30, 0, 3600, "How long the merged list is cached")
+    total_ttl: float = seconds(30, 0, 3600, "How old the total of a long listing may be")
+    silence_seconds: float = seconds(
+        5, 0, 300, "How long a read that Novita did not answer keeps others from asking"
+    )
     offer_max_age: float = seconds(30, 0, 300, "How old offers may be when one is bought")
     webhook_timeout: float = seconds(15, 0.05, 30, "For a webhook receiver to answer")
     webhook_waits: str = text(
-        "5,300,1800,7200,18000,36000,50400,72000,86400", "Seconds between webhook attempts, in order"
+        "5,300,1800,7200,18000,36000,50400,72000,86400", "Seconds between webhook attempts, in order", _waits
+    )
+    webhook_per_receiver: int = count(
+        3, 1, 1000, "Webhook attempts under way to one receiver at once; keep it below MAX_CONCURRENT_JOBS"
     )
     outbound_allow_cidrs: str = text(
         "", "Non-public ranges that webhooks and health checks may reach", _networks

@@ -5,13 +5,17 @@ import os
 import random
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from functions.shared.adapters.answers import Answers
+from functions.shared.adapters.boots import Boots
 from functions.shared.adapters.cache import SharedCache
+from functions.shared.adapters.counts import Counts
+from functions.shared.adapters.dead_letters import DeadLetters
 from functions.shared.adapters.deliveries import Deliveries
 from functions.shared.adapters.deployments import Deployments
 from functions.shared.adapters.due import Due
@@ -21,6 +25,7 @@ from functions.shared.adapters.operations import Operations
 from functions.shared.adapters.orphans import Orphans
 from functions.shared.adapters.queues import Queues
 from functions.shared.adapters.secrets import Secrets
+from functions.shared.adapters.silence import Silence
 from functions.shared.adapters.table import Table
 from functions.shared.advance import Advance
 from functions.shared.domain.decision import Policy
@@ -29,17 +34,23 @@ from functions.shared.domain.ids import ulid
 from functions.shared.domain.signature import read_master
 from functions.shared.log import correlation_id, logger
 from functions.shared.settings import Settings
+from functions.shared.sweep import Sweep
 
 if TYPE_CHECKING:  # imported when first used: not every function pays for them at its cold start
     from functions.shared.adapters.circuits import Circuits
+    from functions.shared.adapters.depths import Depths
     from functions.shared.adapters.limiter import Limiter
+    from functions.shared.adapters.listing import Listing
     from functions.shared.adapters.novita.client import Novita
     from functions.shared.adapters.outbound import Outbound
     from functions.shared.adapters.probes import Probes
+    from functions.shared.adapters.receivers import Receivers
     from functions.shared.adapters.topic import Topic
+    from functions.shared.adapters.waiting import Waiting
     from functions.shared.catalog import Catalog
     from functions.shared.compare import Compare
     from functions.shared.perform import Calls
+    from functions.shared.watch import Watch
 
 
 def utc_now() -> datetime:
@@ -91,14 +102,42 @@ class Wiring:
 
     @cached_property
     def queues(self) -> Queues:
+        return Queues(self.client("sqs"), self.queue_urls)
+
+    @property
+    def queue_urls(self) -> dict[str, str]:
         s = self.settings
-        urls = {
+        return {
             "create": s.create_queue_url,
             "monitor": s.monitor_queue_url,
             "startup": s.startup_queue_url,
             "webhook": s.webhook_queue_url,
         }
-        return Queues(self.client("sqs"), urls)
+
+    @property
+    def dead_queue_urls(self) -> dict[str, str]:
+        """By the name of the queue whose dead letters they hold."""
+        s = self.settings
+        return {
+            "create": s.create_dead_queue_url,
+            "monitor": s.monitor_dead_queue_url,
+            "startup": s.startup_dead_queue_url,
+            "webhook": s.webhook_dead_queue_url,
+        }
+
+    @cached_property
+    def depths(self) -> "Depths":
+        from functions.shared.adapters.depths import Depths
+
+        return Depths(self.client("sqs"), self.queue_urls, self.dead_queue_urls)
+
+    @cached_property
+    def dead_letters(self) -> DeadLetters:
+        return DeadLetters(self.table)
+
+    @cached_property
+    def counts(self) -> Counts:
+        return Counts(self.table, self.remaining)
 
     @cached_property
     def keys(self) -> ApiKeys:
@@ -106,7 +145,28 @@ class Wiring:
 
     @cached_property
     def advance(self) -> Advance:
-        return Advance(self.instances, self.queues, self.clock, self.policy)
+        return Advance(self.instances, self.queues, self.clock, self.policy, self.boots.learn)
+
+    @cached_property
+    def boots(self) -> Boots:
+        return Boots(self.table, self.clock)
+
+    @cached_property
+    def cache(self) -> SharedCache:
+        s = self.settings
+        lifetimes = {
+            "products": s.products_ttl,
+            "clusters": s.products_ttl,
+            "template": s.templates_ttl,
+            "list": s.list_ttl,
+            "merged": s.merged_ttl,
+            "total": s.total_ttl,
+        }
+        return SharedCache(self.table, self.clock, lifetimes)
+
+    @cached_property
+    def silence(self) -> Silence:
+        return Silence(self.table, self.clock, timedelta(seconds=self.settings.silence_seconds))
 
     @cached_property
     def answers(self) -> Answers:
@@ -125,8 +185,20 @@ class Wiring:
         return Due(self.table)
 
     @cached_property
+    def waiting(self) -> "Waiting":
+        from functions.shared.adapters.waiting import Waiting
+
+        return Waiting(self.table, self.due)
+
+    @cached_property
     def deliveries(self) -> Deliveries:
         return Deliveries(self.table)
+
+    @cached_property
+    def receivers(self) -> "Receivers":
+        from functions.shared.adapters.receivers import Receivers
+
+        return Receivers(self.table, self.settings.webhook_per_receiver)
 
     @cached_property
     def secrets(self) -> Secrets:
@@ -196,7 +268,7 @@ class Wiring:
         s = self.settings
         return Catalog(
             self.novita,
-            SharedCache(self.table, self.clock),
+            self.cache,
             s.default_region,
             tuple(part.strip() for part in s.region_priority.split(",") if part.strip()),
             s.products_ttl,
@@ -208,7 +280,38 @@ class Wiring:
         from functions.shared.perform import Calls
 
         return Calls(
-            self.instances, self.novita, self.clock, self.remaining, self.settings.instance_poll_interval
+            self.instances,
+            self.novita,
+            self.clock,
+            self.remaining,
+            self.settings.instance_poll_interval,
+            self.watch,
+            self.boots,
+        )
+
+    @cached_property
+    def listing(self) -> "Listing":
+        from functions.shared.adapters.listing import Listing
+
+        return Listing(self.novita, self.cache, self.table, self.clock)
+
+    @cached_property
+    def watch(self) -> "Watch":
+        from functions.shared.domain.crowd import Pace
+        from functions.shared.watch import Watch
+
+        s = self.settings
+        return Watch(
+            self.listing,
+            self.due,
+            self.instances,
+            self.advance.nudge,
+            self.deployments.id,
+            self.clock,
+            self.wait,
+            self.remaining,
+            Pace(s.share_list_from, s.instance_poll_interval, s.list_ttl, s.novita_rate_limit),
+            timedelta(seconds=s.list_lag_seconds),
         )
 
     @cached_property
@@ -216,11 +319,24 @@ class Wiring:
         return Orphans(self.table, self.new_event_id)
 
     @cached_property
+    def sweep(self) -> Sweep:
+        return Sweep(
+            self.due,
+            self.queues,
+            self.advance,
+            self.clock,
+            timedelta(seconds=self.settings.sweep_grace_seconds),
+            timedelta(seconds=self.settings.resend_seconds),
+            self.remaining,
+        )
+
+    @cached_property
     def compare(self) -> "Compare":
-        from functions.shared.compare import Compare
+        from functions.shared.compare import SPARE_SECONDS, Compare
+        from functions.shared.put_right import PutRight
 
         s = self.settings
-        return Compare(
+        put_right = PutRight(
             self.instances,
             self.orphans,
             self.novita,
@@ -228,9 +344,19 @@ class Wiring:
             self.deployments.id,
             self.policy,
             self.clock,
-            self.remaining,
+            lambda: max(1.0, self.remaining() - SPARE_SECONDS),
             s.orphan_policy == "delete",
             timedelta(seconds=s.orphan_age),
+        )
+        return Compare(
+            self.instances,
+            self.orphans,
+            self.novita,
+            put_right,
+            self.deployments.id,
+            self.policy,
+            self.clock,
+            self.remaining,
         )
 
     def new_event_id(self) -> str:
@@ -244,6 +370,16 @@ class Wiring:
         """The master secrets to sign with: the current one, and during a rotation the one before."""
         kept = json.loads(self.secrets.read(self.settings.webhook_secret_id))
         return [read_master(kept[name]) for name in ("current", "previous") if kept.get(name)]
+
+    @contextmanager
+    def hurried(self, seconds: float) -> Iterator[None]:
+        """What is done within takes no longer than that, however long its function may."""
+        whole, until = self.time_left, self.clock() + timedelta(seconds=seconds)
+        self.time_left = lambda: min(whole(), (until - self.clock()).total_seconds())
+        try:
+            yield
+        finally:
+            self.time_left = whole
 
     def remaining(self) -> float:
         return self.time_left()

@@ -14,6 +14,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     wired = wiring()
     deliver = Deliver(
         wired.deliveries,
+        wired.receivers,
         wired.queues,
         wired.outbound,
         wired.webhook_masters,

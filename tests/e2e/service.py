@@ -1,14 +1,21 @@
 """The deployed service as a user meets it: over HTTP, with the simulator behind it."""
 
+import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
+from uuid import uuid4
 
 import requests
+from standardwebhooks import Webhook
 
+from functions.shared.domain.signature import derive, origin_of, read_master, shown
 from local.novita.client import Simulator
 from local.stack import LocalStack
 from tests.books import assert_books_balance, assert_no_gaps
+
+Json = dict[str, Any]
 
 PATIENCE_SECONDS = 40.0
 _KEPT = ("key#", "deployment")
@@ -20,6 +27,7 @@ class Service:
         self.simulator = Simulator(stack.simulator_url)
         self.dynamodb = stack.emulator.client("dynamodb")
         self.lambdas = stack.emulator.client("lambda")
+        self.sqs = stack.emulator.client("sqs")
         self.session = requests.Session()
         self.session.trust_env = False
         self.session.headers["Authorization"] = f"Bearer {stack.api_key}"
@@ -27,13 +35,28 @@ class Service:
     def clean_slate(self) -> None:
         """As if just deployed: messages of an earlier test find no record and end."""
         self.simulator.reset()
-        self.simulator.settings(bootSeconds=1, stopSeconds=0.5, removeSeconds=0.5, listLagSeconds=0)
-        table = self.stack.table_name
-        for page in self.dynamodb.get_paginator("scan").paginate(TableName=table):
-            for item in page["Items"]:
-                if not item["pk"]["S"].startswith(_KEPT):
-                    key = {"pk": item["pk"], "sk": item["sk"]}
-                    self.dynamodb.delete_item(TableName=table, Key=key)
+        self.simulator.settings(
+            bootSeconds=1,
+            startSeconds=0.5,
+            stopSeconds=0.5,
+            restartSeconds=0.5,
+            removeSeconds=0.5,
+            listLagSeconds=0,
+        )
+        for item in self.items():
+            if not item["pk"]["S"].startswith(_KEPT):
+                key = {"pk": item["pk"], "sk": item["sk"]}
+                self.dynamodb.delete_item(TableName=self.stack.table_name, Key=key)
+
+    def items(self) -> list[Json]:
+        pages = self.dynamodb.get_paginator("scan").paginate(
+            TableName=self.stack.table_name, ConsistentRead=True
+        )
+        return [item for page in pages for item in page["Items"]]
+
+    def log(self) -> str:
+        """Everything that functions have logged so far."""
+        return self.stack.state.log("functions").read_text()
 
     def call(self, method: str, path: str, body: Any = None, **options: Any) -> requests.Response:
         return self.session.request(method, self.stack.api_url + path, json=body, timeout=60, **options)
@@ -49,12 +72,31 @@ class Service:
         assert answer.status_code == 201, answer.text
         return str(answer.json()["instanceId"])
 
-    def instance(self, instance_id: str) -> dict[str, Any]:
-        shown: dict[str, Any] = self.get(f"/api/instances/{instance_id}")
-        return shown
+    def take_over(self, status: str = "running", **machine: Any) -> str:
+        """A machine that somebody else bought, imported as it is: quicker than a create of our own."""
+        body = {"name": "theirs", "ports": "80/http,22/tcp", **machine}
+        made = self.simulator.put_instance(status=status, **body)
+        answer = self.call("POST", "/api/instances/import", {"novitaInstanceId": made["id"]})
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["instanceId"])
 
-    def events(self, instance_id: str) -> list[dict[str, Any]]:
-        events: list[dict[str, Any]] = self.get(f"/api/instances/{instance_id}/events")["events"]
+    def instance(self, instance_id: str) -> Json:
+        found: Json = self.get(f"/api/instances/{instance_id}")
+        return found
+
+    def operate(self, instance_id: str, what: str, body: Any = None) -> str:
+        """Begin a start, stop, restart or delete; the operation's id."""
+        path = f"/api/instances/{instance_id}"
+        answer = self.call("DELETE", path) if what == "delete" else self.call("POST", f"{path}/{what}", body)
+        assert answer.status_code == 202, answer.text
+        return str(answer.json()["operationId"])
+
+    def operation(self, operation_id: str) -> Json:
+        found: Json = self.get(f"/api/operations/{operation_id}")
+        return found
+
+    def events(self, instance_id: str) -> list[Json]:
+        events: list[Json] = self.get(f"/api/instances/{instance_id}/events")["events"]
         assert_no_gaps(events)
         return events
 
@@ -63,16 +105,16 @@ class Service:
         changes = [event for event in self.events(instance_id) if event["type"].startswith("instance.")]
         return [event["status"] for event in changes]
 
-    def wait_for(self, instance_id: str, *statuses: str, seconds: float = PATIENCE_SECONDS) -> dict[str, Any]:
-        shown: dict[str, Any] = {}
+    def wait_for(self, instance_id: str, *statuses: str, seconds: float = PATIENCE_SECONDS) -> Json:
+        found: Json = {}
 
         def reached() -> bool:
-            nonlocal shown
-            shown = self.instance(instance_id)
-            return shown["status"] in statuses
+            nonlocal found
+            found = self.instance(instance_id)
+            return found["status"] in statuses
 
-        assert self.wait(reached, seconds), f"still {shown}"
-        return shown
+        assert self.wait(reached, seconds), f"still {found}"
+        return found
 
     def wait(self, condition: Callable[[], Any], seconds: float = PATIENCE_SECONDS) -> bool:
         until = time.monotonic() + seconds
@@ -81,6 +123,58 @@ class Service:
                 return False
             time.sleep(0.1)
         return True
+
+    def opened(self, message: Json, url: str) -> Json:
+        """What a webhook says, once a receiver's own library has checked that it is genuine."""
+        master = read_master((self.stack.state.path / "webhook-secret").read_text())
+        secret = shown(derive(master, origin_of(url)))
+        payload: Json = Webhook(secret).verify(message["body"], message["headers"])
+        return payload
+
+    def subscribed(self, filter_policy: Json | None = None) -> str:
+        """A queue of its own that the topic's events go to, as far as the filter lets them; its address."""
+        topic = self.stack.outputs["TopicArn"]
+        allowed = {
+            "Effect": "Allow",
+            "Principal": {"Service": "sns.amazonaws.com"},
+            "Action": "sqs:SendMessage",
+            "Resource": "*",
+            "Condition": {"ArnEquals": {"aws:SourceArn": topic}},
+        }
+        policy = json.dumps({"Version": "2012-10-17", "Statement": [allowed]})
+        name = f"subscriber-{uuid4().hex[:8]}"
+        queue = str(self.sqs.create_queue(QueueName=name, Attributes={"Policy": policy})["QueueUrl"])
+        made = self.sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])
+        filtering = {"FilterPolicy": json.dumps(filter_policy)} if filter_policy else {}
+        self.stack.emulator.client("sns").subscribe(
+            TopicArn=topic,
+            Protocol="sqs",
+            Endpoint=made["Attributes"]["QueueArn"],
+            Attributes={"RawMessageDelivery": "true", **filtering},
+        )
+        return queue
+
+    def received(self, queue: str) -> list[str]:
+        """What is in a queue now, taken out of it."""
+        texts: list[str] = []
+        while messages := self.sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages"):
+            for message in messages:
+                texts.append(message["Body"])
+                self.sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
+        return texts
+
+    @contextmanager
+    def at_a_standstill(self, queue: str) -> Iterator[str]:
+        """Nobody takes messages from the queue; its address."""
+        url = self.stack.outputs[f"{queue.capitalize()}QueueUrl"]
+        sources = self.lambdas.list_event_source_mappings()["EventSourceMappings"]
+        name = url.rsplit("/", 1)[1]
+        source = next(one["UUID"] for one in sources if one["EventSourceArn"].endswith(f":{name}"))
+        self.lambdas.update_event_source_mapping(UUID=source, Enabled=False)
+        try:
+            yield url
+        finally:
+            self.lambdas.update_event_source_mapping(UUID=source, Enabled=True)
 
     def sweep(self) -> None:
         """What the schedule does every minute, now."""

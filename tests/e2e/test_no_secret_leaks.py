@@ -28,7 +28,7 @@ def novita_key(service: Service) -> Iterator[None]:
 
 @pytest.mark.usefixtures("novita_key")
 def test_no_secret_is_in_any_log_record_message_error_event_or_webhook(service: Service) -> None:
-    queue = _subscribed(service)
+    queue = service.subscribed()
     hook = service.simulator.inbox_url("secrets")
     service.simulator.put_auth("auth-1", "registry", "robot", PASSWORD)
     service.simulator.put_template(
@@ -59,7 +59,7 @@ def test_no_secret_is_in_any_log_record_message_error_event_or_webhook(service: 
     places = {
         "the functions' log": service.log(),
         "the table": json.dumps(service.items()),
-        "the topic": _received(service, queue),
+        "the topic": "\n".join(service.received(queue)),
         "the webhooks": json.dumps(service.simulator.inbox("secrets")),
         **{f"the answer to {what}": text for what, text in answers.items()},
     }
@@ -99,22 +99,3 @@ def _live_through(service: Service, hook: str) -> dict[str, str]:
     service.simulator.settings(rejectedKeys=[])
     service.wait(lambda: len(service.simulator.inbox("secrets")) >= 5)
     return answers
-
-
-def _subscribed(service: Service) -> str:
-    url = str(service.sqs.create_queue(QueueName=f"secrets-{uuid4().hex[:8]}")["QueueUrl"])
-    arn = service.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"][
-        "QueueArn"
-    ]
-    sns = service.stack.emulator.client("sns")
-    sns.subscribe(TopicArn=service.stack.outputs["TopicArn"], Protocol="sqs", Endpoint=arn)
-    return url
-
-
-def _received(service: Service, queue: str) -> str:
-    texts = []
-    while messages := service.sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages"):
-        for message in messages:
-            texts.append(message["Body"])
-            service.sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
-    return "\n".join(texts)

@@ -7,7 +7,7 @@ from typing import Any
 
 import app
 
-NAMES = ("api", "create", "monitor", "startup", "webhook", "reconcile", "announce")
+NAMES = ("api", "create", "monitor", "startup", "webhook", "reconcile", "bury", "announce")
 QUEUES = ("create", "monitor", "startup", "webhook")
 
 Properties = dict[str, Any]
@@ -51,13 +51,24 @@ class Template:
         return reference
 
     def sources(self) -> dict[str, Properties]:
-        """Event sources by the name of the function they wake."""
+        """Event sources by the name of the function they wake; bury has one for each queue."""
         names = {
             logical: function["Handler"].split(".")[1]
             for logical, function in self.all("AWS::Lambda::Function").items()
         }
         found = self.all("AWS::Lambda::EventSourceMapping").values()
-        return {names[source["FunctionName"]["Ref"]]: source for source in found}
+        return {
+            name: source for source in found if (name := names[source["FunctionName"]["Ref"]]) != "bury"
+        }
+
+    def buried(self) -> dict[str, Properties]:
+        """The event sources of dead letters, by the queue that these come from."""
+        sources = self.all("AWS::Lambda::EventSourceMapping").values()
+        by_queue = {source["EventSourceArn"]["Fn::GetAtt"][0]: source for source in sources}
+        return {name: by_queue[self.dead_queue_id(name)] for name in QUEUES}
+
+    def dead_queue_id(self, name: str) -> str:
+        return str(self.queue(name)["RedrivePolicy"]["deadLetterTargetArn"]["Fn::GetAtt"][0])
 
 
 def synthesise(folder: Path, **context: object) -> Template:

@@ -34,6 +34,29 @@ def test_its_function_takes_from_it_alone_and_reports_what_failed(template: Temp
     assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
 
 
+@pytest.mark.parametrize("name", QUEUES)
+def test_its_dead_letters_are_buried_and_what_fails_is_reported(template: Template, name: str) -> None:
+    source = template.buried()[name]
+    function = template.all("AWS::Lambda::Function")[source["FunctionName"]["Ref"]]
+    dead = template.all("AWS::SQS::Queue")[template.dead_queue_id(name)]
+
+    assert function["Handler"] == "functions.bury.handler.handler"
+    assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert source["ScalingConfig"]["MaximumConcurrency"] == 2
+    assert dead["VisibilityTimeout"] >= 6 * function["Timeout"]
+
+
+@pytest.mark.parametrize("name", QUEUES)
+def test_the_functions_know_its_dead_letter_queue(template: Template, name: str) -> None:
+    variables = template.functions()["api"]["Environment"]["Variables"]
+
+    assert variables[f"{name.upper()}_DEAD_QUEUE_URL"] == {"Ref": template.dead_queue_id(name)}
+
+
+def test_nothing_else_is_fed_to_a_function(template: Template) -> None:
+    assert len(template.all("AWS::Lambda::EventSourceMapping")) == 2 * len(QUEUES) + 1  # and the stream
+
+
 def test_steps_that_are_slow_or_cost_money_come_one_at_a_time(template: Template) -> None:
     sizes = {name: template.sources()[name]["BatchSize"] for name in QUEUES}
 

@@ -90,6 +90,13 @@ EXPECTED = {
     "startup": step("Startup"),
     "webhook": table() | send("Webhook") | secret("WebhookMaster") | consume("Webhook"),
     "reconcile": table() | indexes() | send(*EVERY_QUEUE) | secret("NovitaKey"),
+    "bury": on("dynamodb", ["GetItem", "PutItem", "UpdateItem"], "Table")
+    | send("Monitor")
+    | on(
+        "sqs",
+        ["ReceiveMessage", "DeleteMessage", "GetQueueAttributes"],
+        *(f"Queues{queue}Dead" for queue in EVERY_QUEUE),
+    ),
     "announce": on(
         "dynamodb", ["DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"], "Table.stream"
     )

@@ -1,17 +1,162 @@
 """The comparison of Novita's list with the records, on real handlers in virtual time."""
 
+import json
+from datetime import timedelta
+
+from functions.shared.adapters.table import unmarshal
+from functions.shared.domain.ids import new_instance_id
 from functions.shared.domain.status import Status
+from tests.integration.conftest import Build
+from tests.integration.sweeps import events, listing, live, machine_of, put, running, states
+from tests.integration.wire import Made
 from tests.integration.world import World
 
 
 def test_a_machine_that_novita_stopped_shows_as_exited_after_a_sweep(world: World) -> None:
     instance_id = world.create()
     world.settle()
-    machine_id = str(world.record(instance_id).machine_id)
 
-    world.simulator.patch_instance(machine_id, status="exited")
+    world.simulator.patch_instance(machine_of(world, instance_id), status="exited")
     world.advance(60)
     world.sweep()
 
     assert world.record(instance_id).status is Status.EXITED
     world.settle()
+
+
+def test_a_sweep_that_finds_everything_as_it_was_writes_no_record(world: World) -> None:
+    running(world, 2)
+    before = states(world)
+
+    counts = world.sweep()
+
+    assert (counts["known"], counts["changed"], counts["complete"]) == (2, 0, True)
+    assert states(world) == before
+
+
+def test_a_machine_that_is_gone_for_good_ends_its_instance(world: World) -> None:
+    (instance_id,) = running(world)
+    gone_at = world.now()
+    world.simulator.patch_instance(machine_of(world, instance_id), status="removed")
+    world.advance(5)
+
+    world.sweep()
+    assert world.record(instance_id).status is Status.RUNNING
+    world.settle()
+
+    assert world.record(instance_id).status is Status.TERMINATED
+    assert world.now() - gone_at >= timedelta(seconds=10)
+
+
+def test_not_found_for_a_minute_ends_nothing_even_if_nobody_noted_when_it_was_seen(world: World) -> None:
+    """Every sweep has seen it, and none wrote that down; so doubt begins now and lasts the settling time."""
+    (instance_id,) = running(world)
+    world.simulator.fault(
+        "status", path="/gpu/instance", method="GET", status=400, reason="RESOURCE_NOT_FOUND"
+    )
+
+    with listing(world, []):
+        world.sweep()
+        world.run(100)
+        assert world.record(instance_id).status is Status.RUNNING
+    world.simulator.clear_faults()
+    world.settle()
+
+    assert world.record(instance_id).status is Status.RUNNING
+    assert world.record(instance_id).machine_id in live(world)
+
+
+def test_two_sweeps_at_once_do_each_thing_once(build: Build) -> None:
+    world = build(ORPHAN_POLICY="delete", ORPHAN_AGE="0")
+    first, second = running(world, 2)
+    orphan = put(world, new_instance_id(world.now()))
+    extra = put(world, first, purchase=2)
+    world.simulator.patch_instance(machine_of(world, second), status="exited")
+    world.advance(5)
+
+    def meanwhile(made: Made) -> None:
+        if made.name == "novita GET /gpu/instances":
+            world.wire.after = None
+            world.elsewhere(world.sweep)
+
+    world.wire.after = meanwhile
+    world.sweep()
+    world.settle()
+
+    assert live(world) - {orphan} == {machine_of(world, first), machine_of(world, second)}
+    assert world.history(second)[-1] == "instance.exited"
+    assert world.history(second).count("instance.exited") == 1
+    assert world.history(first).count("orphan.detected") == 1
+    assert len(events(world, "orphan.detected")) == 1
+    assert extra not in live(world)
+    world.sweep()
+    world.advance(60)
+
+
+def test_two_sweeps_at_once_hint_at_an_overdue_step_once(world: World) -> None:
+    instance_id = world.create()
+    for record in world.receive("create"):
+        world.sqs.delete_message(QueueUrl=world.queues["create"], ReceiptHandle=record["receiptHandle"])
+    world.advance(100)
+
+    def meanwhile(made: Made) -> None:
+        if made.name.startswith("Query instance"):
+            world.wire.after = None
+            world.elsewhere(world.sweep)
+
+    world.wire.after = meanwhile
+    world.sweep()
+
+    hints = [json.loads(one["body"]) for one in world.receive("create")]
+    assert [hint["token"] for hint in hints] == [world.record(instance_id).token]
+    world.settle(only_sweeps=True)
+
+
+def test_one_record_that_cannot_be_dealt_with_does_not_hold_up_the_others(world: World) -> None:
+    made = running(world, 3)
+    for one in made:
+        world.simulator.patch_instance(machine_of(world, one), status="exited")
+    world.advance(5)
+    refused: list[str] = []
+
+    def refuse(call: Made) -> None:
+        if call.name.startswith("TransactWriteItems") and not refused:
+            refused.append(call.name)
+            raise RuntimeError("whatever it is")
+
+    world.wire.before = refuse
+    counts = world.sweep()
+    world.wire.before = None
+
+    assert (counts["changed"], counts["complete"]) == (2, False)
+    assert world.sweep()["changed"] == 1
+    world.settle()
+    assert {world.record(one).status for one in made} == {Status.EXITED}
+
+
+def test_what_is_kept_for_a_time_says_until_when_and_nothing_else_goes(world: World) -> None:
+    """DynamoDB removes what has outlived `expiresAt`: no sweep of ours has to."""
+    instance_id = world.create(webhookUrl=world.simulator.inbox_url("kept"))
+    world.settle()
+    world.call("POST", f"/api/instances/{instance_id}/stop", headers={"idempotency-key": "k"})
+    world.settle()
+    world.handle("monitor", world.as_received("monitor", "none of ours", 4))
+    world.sqs.send_message(QueueUrl=world.dead_queues["monitor"], MessageBody="x")
+    world.bury()
+    orphan = put(world, new_instance_id(world.now()))
+    world.advance(5)
+    world.sweep()
+    world.simulator.patch_instance(orphan, status="removed")
+
+    days: dict[str, set[int | None]] = {}
+    for item in map(unmarshal, world.items()):
+        left = item["expiresAt"] - world.now().timestamp() if "expiresAt" in item else None
+        kind = str(item.get("kind", item["sk"]))
+        days.setdefault(kind, set()).add(None if left is None else round(left / 86_400))
+
+    assert {kind: days[kind] for kind in KEPT} == KEPT
+    assert {kind: days[kind] for kind in FOR_EVER} == dict.fromkeys(FOR_EVER, {None})
+
+
+KEPT = {"event": {30}, "operation": {30}, "delivery": {30}, "dead": {14}, "answer": {1}, "failure": {1}}
+FOR_EVER = frozenset({"instance", "purchase", "deployment", "orphan", "count"})

@@ -4,13 +4,21 @@ Delayed messages stay in the queue for real seconds; as time here is virtual, th
 """
 
 import json
+import re
 from collections.abc import Callable
+from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from functools import cache
+from typing import Any, TypeVar
 from uuid import uuid4
 
+from aws_lambda_powertools.event_handler.api_gateway import BaseRouter
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
 from functions.announce.handler import handler as announce
+from functions.api.handler import _app as api_app
 from functions.api.handler import handler as api
+from functions.bury.handler import handler as bury
 from functions.create.handler import handler as create
 from functions.monitor.handler import handler as monitor
 from functions.reconcile.handler import handler as reconcile
@@ -18,13 +26,17 @@ from functions.shared import wiring
 from functions.shared.adapters.items import read_record
 from functions.shared.adapters.table import unmarshal
 from functions.shared.domain.instance import Instance
+from functions.shared.domain.messages import StepMessage
 from functions.shared.settings import Settings
 from functions.startup.handler import handler as startup
 from functions.webhook.handler import handler as webhook
 from local import api_keys
 from local.emulator import Emulator
 from local.novita.client import Simulator
-from tests.books import assert_books_balance
+from tests.books import assert_books_balance, assert_no_gaps
+from tests.integration.wire import Killed, WatchedWiring, Wire
+
+T = TypeVar("T")
 
 CONSUMERS: dict[str, Callable[..., Any]] = {
     "create": create,
@@ -32,16 +44,20 @@ CONSUMERS: dict[str, Callable[..., Any]] = {
     "startup": startup,
     "webhook": webhook,
 }
+_EVERY_MINUTE = timedelta(minutes=1)
+_TICK = timedelta(milliseconds=1)
+_ARN = "arn:aws:sqs:us-east-1:000000000000:"
 MASTER = "a master secret of at least twenty-four bytes"
 
 
-class Context:
-    function_name = "function"
-    memory_limit_in_mb = 512
-    invoked_function_arn = "arn:aws:lambda:us-east-1:000000000000:function:function"
-    aws_request_id = "request"
+class Context(LambdaContext):
+    _function_name = "function"
+    _memory_limit_in_mb = 512
+    _invoked_function_arn = "arn:aws:lambda:us-east-1:000000000000:function:function"
+    _aws_request_id = "request"
 
-    def get_remaining_time_in_millis(self) -> int:
+    @staticmethod
+    def get_remaining_time_in_millis() -> int:
         return 90_000
 
 
@@ -50,16 +66,28 @@ class World:
         self, emulator: Emulator, simulator: Simulator, table: dict[str, Any], settings: dict[str, str]
     ) -> None:
         self.simulator = simulator
-        self.dynamodb = emulator.client("dynamodb")
-        self.sqs = emulator.client("sqs")
-        self.sns = emulator.client("sns")
+        self.wire = Wire()
+        self._overdue: tuple[datetime | None, int] = (None, 0)  # what has not moved, and how often not
+        self.announcing = True
+        # Whether an invocation about this instance begins in a new environment.
+        self.cold: Callable[[str], bool] = lambda _: False
+        self.dynamodb, self.sqs, self.sns, secrets = (
+            _client(emulator, service) for service in ("dynamodb", "sqs", "sns", "secretsmanager")
+        )
         name = f"world-{uuid4().hex[:12]}"
         self.table_name = name
         self.dynamodb.create_table(TableName=name, **table)
+        self.dead_queues = {queue: self._queue(f"{name}-{queue}-dead") for queue in CONSUMERS}
+        receives = int(settings.get("MAX_RETRY_ATTEMPTS", "3")) + 1
         self.queues = {
-            queue: self.sqs.create_queue(QueueName=f"{name}-{queue}")["QueueUrl"] for queue in CONSUMERS
+            queue: self._queue(
+                f"{name}-{queue}",
+                RedrivePolicy=json.dumps(
+                    {"deadLetterTargetArn": f"{_ARN}{name}-{queue}-dead", "maxReceiveCount": receives}
+                ),
+            )
+            for queue in CONSUMERS
         }
-        secrets = emulator.client("secretsmanager")
         secrets.create_secret(Name=f"{name}-novita", SecretString="novita-key")
         secrets.create_secret(
             Name=f"{name}-webhook", SecretString=json.dumps({"current": MASTER, "previous": ""})
@@ -69,6 +97,7 @@ class World:
             "TABLE_NAME": name,
             "TOPIC_ARN": self.topic,
             **{f"{queue.upper()}_QUEUE_URL": url for queue, url in self.queues.items()},
+            **{f"{queue.upper()}_DEAD_QUEUE_URL": url for queue, url in self.dead_queues.items()},
             "NOVITA_SECRET_ID": f"{name}-novita",
             "WEBHOOK_SECRET_ID": f"{name}-webhook",
             "NOVITA_API_BASE_URL": simulator.api_url,
@@ -77,26 +106,57 @@ class World:
             "SWEEP_GRACE_SECONDS": "0",
             **settings,
         }
+        self._keys = _tables(emulator).Table(name)
         self.key = api_keys.new_key()
-        api_keys.make(emulator.table(name), name="world", scopes=api_keys.SCOPES, key=self.key)
+        self.add_key(self.key, *api_keys.SCOPES)
         self.begin(datetime.now(UTC))
 
+    def add_key(self, key: str, *scopes: str) -> None:
+        api_keys.make(self._keys, name="world", scopes=scopes, key=key)
+
+    def _queue(self, name: str, **attributes: str) -> str:
+        return str(self.sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"])
+
     def begin(self, now: datetime) -> None:
-        self._now = now
+        self._now = self._swept_at = now
+        self._failed = False
+        self._ticked = timedelta()
         self.simulator.stand_still(now.timestamp())
         self.restart()
 
     def restart(self) -> None:
         """All functions cold: nothing is remembered but what the table holds."""
-        self.wiring = wiring.Wiring(Settings.read(self.environment), self.now, self.advance)
+        self.wiring = WatchedWiring(Settings.read(self.environment), self.now, self.advance)
+        self.wiring.wire = self.wire
         wiring.use(self.wiring)
+
+    def _begin_invocation(self, about: str) -> None:
+        """No two begin in the same moment: the steps of an instance are told apart by their time."""
+        self._now += _TICK
+        self._ticked += _TICK
+        if self.cold(about):
+            self.restart()
+
+    def elsewhere(self, work: Callable[[], T]) -> T:
+        """Do it in another environment, in the middle of whatever this one is doing."""
+        here, event, context = self.wiring, getattr(BaseRouter, "current_event", None), {**api_app.context}
+        try:
+            with self.wire.silent():
+                self.restart()
+                return copy_context().run(work)
+        finally:
+            self.wiring = here
+            wiring.use(here)
+            BaseRouter.current_event = event  # type: ignore[assignment]
+            api_app.context.update(context)
 
     def now(self) -> datetime:
         return self._now
 
     def advance(self, seconds: float) -> None:
         self._now += timedelta(seconds=seconds)
-        self.simulator.advance(seconds)
+        self.simulator.advance(seconds + self._ticked.total_seconds())
+        self._ticked = timedelta()
 
     # The API
 
@@ -120,7 +180,9 @@ class World:
             "body": raw,
             "isBase64Encoded": False,
         }
-        answer = api(event, Context())
+        self._begin_invocation(self.wire.about)
+        with self.wire.handling("api", self.wire.about):
+            answer = api(event, Context())
         return answer["statusCode"], json.loads(answer["body"])
 
     def create(self, **body: Any) -> str:
@@ -130,9 +192,13 @@ class World:
         return str(answer["instanceId"])
 
     def record(self, instance_id: str) -> Instance:
-        record = self.wiring.instances.get(instance_id)
-        assert record is not None
-        return record
+        return read_record(unmarshal(self._item({"pk": {"S": instance_id}, "sk": {"S": "record"}})))
+
+    def history(self, instance_id: str) -> list[str]:
+        """The types of its events, in order; a gap in their numbers is an error."""
+        _, answer = self.call("GET", f"/api/instances/{instance_id}/events")
+        assert_no_gaps(answer["events"])
+        return [event["type"] for event in answer["events"]]
 
     # Messages
 
@@ -142,62 +208,189 @@ class World:
             QueueUrl=self.queues[queue], MaxNumberOfMessages=10, AttributeNames=["All"]
         )
         return [
-            {
-                "messageId": message["MessageId"],
-                "receiptHandle": message["ReceiptHandle"],
-                "body": message["Body"],
-                "attributes": message["Attributes"],
-                "messageAttributes": {},
-                "eventSource": "aws:sqs",
-                "eventSourceARN": f"arn:aws:sqs:us-east-1:000000000000:{self.table_name}-{queue}",
-                "awsRegion": "us-east-1",
-            }
+            self.as_received(
+                queue,
+                message["Body"],
+                messageId=message["MessageId"],
+                receiptHandle=message["ReceiptHandle"],
+                attributes=message["Attributes"],
+            )
             for message in answer.get("Messages", [])
         ]
 
     def handle(self, queue: str, record: dict[str, Any]) -> bool:
         """Whether the function took the message; one that it took is gone from the queue."""
-        answer = CONSUMERS[queue]({"Records": [record]}, Context())
-        if answer["batchItemFailures"]:
+        about = _subject(record["body"])
+        self._begin_invocation(about)
+        try:
+            with self.wire.handling(queue, about):
+                answer = CONSUMERS[queue]({"Records": [record]}, Context())
+        except Killed:
+            self.restart()
+            self.redeliver(queue, record)
             return False
-        self.sqs.delete_message(QueueUrl=self.queues[queue], ReceiptHandle=record["receiptHandle"])
+        if answer["batchItemFailures"]:
+            self.wire.hinted.add(queue)
+            self._failed = True
+            return False
+        if handle := record["receiptHandle"]:
+            self.sqs.delete_message(QueueUrl=self.queues[queue], ReceiptHandle=handle)
         return True
+
+    def bury(self) -> int:
+        """Hand every dead letter to the function that keeps them."""
+        buried = 0
+        for queue, url in self.dead_queues.items():
+            answer = self.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, AttributeNames=["All"])
+            for message in answer.get("Messages", []):
+                record = self.as_received(
+                    f"{queue}-dead",
+                    message["Body"],
+                    messageId=message["MessageId"],
+                    attributes=message["Attributes"],
+                )
+                with self.wire.handling("bury"):
+                    failures = bury({"Records": [record]}, Context())["batchItemFailures"]
+                if not failures:
+                    self.sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+                    buried += 1
+        return buried
+
+    def redeliver(self, queue: str, record: dict[str, Any]) -> None:
+        """What SQS does when a function has died: the message is there again."""
+        if not record["receiptHandle"]:
+            return
+        self.sqs.change_message_visibility(
+            QueueUrl=self.queues[queue], ReceiptHandle=record["receiptHandle"], VisibilityTimeout=0
+        )
+        self.wire.hinted.add(queue)
 
     def deliver(self) -> int:
         """Hand every visible message to its function once, and every new event to the announcer."""
         handled = 0
         for queue in self.queues:
-            for record in self.receive(queue):
-                self.handle(queue, record)
-                handled += 1
-        return handled + self.announce()
+            if queue not in self.wire.hinted:
+                continue
+            self.wire.hinted.discard(queue)
+            while records := self.receive(queue):
+                for record in records:
+                    self.handle(queue, record)
+                handled += len(records)
+        if self._failed:  # perhaps for the last time
+            self._failed = False
+            handled += self.bury()
+        return handled + (self.announce() if self.wire.news and self.announcing else 0)
+
+    def deliver_delayed(self) -> None:
+        """Hand over the delayed messages whose time has come."""
+        for key in self._due("instance"):
+            if int(key["dueAt"]["N"]) > self._now.timestamp() * 1000:
+                return
+            record = self.record(key["pk"]["S"])
+            message = StepMessage(record.id, record.token, record.correlation_id)
+            self.handle(record.queue, self.as_received(record.queue, message.as_json()))
+
+    def as_received(self, queue: str, body: str, attempt: int = 1, **more: Any) -> dict[str, Any]:
+        attributes = {"ApproximateReceiveCount": str(attempt), "SentTimestamp": "0"}
+        return {
+            "messageId": str(uuid4()),
+            "receiptHandle": "",
+            "body": body,
+            "attributes": attributes,
+            "messageAttributes": {},
+            "eventSource": "aws:sqs",
+            "eventSourceARN": f"{_ARN}{self.table_name}-{queue}",
+            "awsRegion": "us-east-1",
+            **more,
+        }
 
     def announce(self) -> int:
-        images = [item for item in self.items() if "due" in item and item["due"]["S"] == "event"]
-        announce({"Records": [{"dynamodb": {"NewImage": image}} for image in images]}, Context())
+        """What the table's stream does with every event that was written."""
+        self.wire.news = False
+        images = [self._item(key) for key in self._due("event")]
+        for image in images:
+            self._begin_invocation(image["pk"]["S"])
+            try:
+                with self.wire.handling("announce", image["pk"]["S"]):
+                    announce({"Records": [{"dynamodb": {"NewImage": image}}]}, Context())
+            except Killed:
+                self.restart()
+                self.wire.news = True
         return len(images)
 
-    def sweep(self) -> dict[str, int]:
-        counts: dict[str, int] = reconcile({}, Context())
-        return counts
+    def sweep(self) -> dict[str, int | bool]:
+        self._swept_at = self._now
+        self._begin_invocation("")
+        try:
+            with self.wire.handling("sweep"):
+                return reconcile({}, Context())
+        except Killed:
+            self.restart()
+            return {}
 
-    def settle(self, rounds: int = 400) -> None:
-        """Let everything happen that is due, in virtual time, until all instances are at rest."""
+    def settle(self, rounds: int = 400, *, only_sweeps: bool = False, schedule: bool = True) -> None:
+        """Let everything happen that is due, in virtual time, until all instances are at rest.
+
+        A sweep every minute, as the schedule has it, or without `schedule` only where nothing else goes on;
+        `only_sweeps` loses every delayed message.
+        """
         for _ in range(rounds):
             while self.deliver():
                 pass
             due = self._next_due()
             if due is None:
                 return
-            self.advance(max(0.0, (due - self._now).total_seconds()) + 0.001)
-            self.sweep()
+            self._go_on(due, only_sweeps, schedule)
         raise AssertionError(f"not at rest after {rounds} rounds: {[r.status for r in self.records()]}")
 
+    def run(self, seconds: float) -> None:
+        """Let everything happen that is due within this time."""
+        end = self._now + timedelta(seconds=seconds)
+        while True:
+            while self.deliver():
+                pass
+            due = self._next_due()
+            if due is None or due > end:
+                break
+            self._go_on(due)
+        self.advance(max(0.0, (end - self._now).total_seconds()))
+
+    def _go_on(self, due: datetime, only_sweeps: bool = False, schedule: bool = True) -> None:
+        self.advance(max(0.0, (due - self._now).total_seconds()) + 0.001)
+        began = self._now
+        if not only_sweeps:
+            self.deliver_delayed()
+        due_still = self._next_due()
+        overdue = due_still if due_still and due_still <= began else None
+        times = self._overdue[1] + 1 if overdue and overdue == self._overdue[0] else 0
+        self._overdue = (overdue, times)
+        stuck = times >= (1 if schedule else 6)
+        if only_sweeps or stuck or (schedule and self._now - self._swept_at >= _EVERY_MINUTE):
+            self.sweep()
+
     def _next_due(self) -> datetime | None:
-        times = [record.next_check_at for record in self.records() if record.next_check_at]
-        return min(times) if times else None
+        due = self._due("instance")
+        return datetime.fromtimestamp(int(due[0]["dueAt"]["N"]) / 1000, UTC) if due else None
 
     # The table
+
+    def _due(self, kind: str) -> list[dict[str, Any]]:
+        """Keys and times of what is due ever, the first one first."""
+        answer = self.dynamodb.query(
+            TableName=self.table_name,
+            IndexName="due",
+            KeyConditionExpression="due = :due",
+            ExpressionAttributeValues={":due": {"S": kind}},
+        )
+        found: list[dict[str, Any]] = answer["Items"]
+        return found
+
+    def _item(self, key: dict[str, Any]) -> dict[str, Any]:
+        answer = self.dynamodb.get_item(
+            TableName=self.table_name, Key={"pk": key["pk"], "sk": key["sk"]}, ConsistentRead=True
+        )
+        item: dict[str, Any] = answer["Item"]
+        return item
 
     def items(self) -> list[dict[str, Any]]:
         pages = self.dynamodb.get_paginator("scan").paginate(TableName=self.table_name, ConsistentRead=True)
@@ -209,3 +402,20 @@ class World:
 
     def assert_books_balance(self) -> None:
         assert_books_balance(self.simulator, self.dynamodb, self.table_name)
+
+
+def _subject(body: str) -> str:
+    """The instance that a message is about, if it is one of ours."""
+    found = re.search(r"(?:inst|dlv)_([0-9A-Z]{26})", body)
+    return f"inst_{found[1]}" if found else ""
+
+
+@cache
+def _client(emulator: Emulator, service: str) -> Any:
+    """Made once for all worlds: it takes longer than most tests."""
+    return emulator.client(service)
+
+
+@cache
+def _tables(emulator: Emulator) -> Any:
+    return emulator.session().resource("dynamodb", endpoint_url=emulator.url)

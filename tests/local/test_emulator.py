@@ -1,6 +1,7 @@
 """The emulator alone, with a function on a table's stream, over a restart and a change of port."""
 
 import io
+import json
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,24 @@ def handler(event, context):
         if record["dynamodb"]["Keys"]["pk"]["S"] == "bad":
             raise ValueError("a bad record")
 """
+
+
+READS = """
+import boto3
+
+def handler(event, context):
+    return boto3.client("dynamodb").list_tables()["TableNames"]
+"""
+ASSUMED_BY_LAMBDA = {
+    "Version": "2012-10-17",
+    "Statement": [
+        {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    ],
+}
+LISTS_TABLES = {
+    "Version": "2012-10-17",
+    "Statement": [{"Effect": "Allow", "Action": "dynamodb:ListTables", "Resource": "*"}],
+}
 
 
 def test_streams_queues_and_logs_survive_a_restart_on_another_port(tmp_path: Path) -> None:
@@ -44,6 +63,29 @@ def test_streams_queues_and_logs_survive_a_restart_on_another_port(tmp_path: Pat
         )
 
 
+def test_a_function_may_do_what_its_role_allows_and_nothing_else(tmp_path: Path) -> None:
+    with Emulator(tmp_path, Ports.free().emulator, enforce_iam=True) as emulator:
+        roles = emulator.client("iam")
+        role = roles.create_role(RoleName="reader", AssumeRolePolicyDocument=json.dumps(ASSUMED_BY_LAMBDA))[
+            "Role"
+        ]
+        emulator.client("lambda").create_function(
+            FunctionName="reader",
+            Runtime="python3.13",
+            Role=role["Arn"],
+            Handler="reader.handler",
+            Code={"ZipFile": _zipped("reader.py", READS)},
+        )
+
+        refused = emulator.client("lambda").invoke(FunctionName="reader")
+        roles.put_role_policy(RoleName="reader", PolicyName="Rights", PolicyDocument=json.dumps(LISTS_TABLES))
+        allowed = emulator.client("lambda").invoke(FunctionName="reader")
+
+    assert refused["FunctionError"]
+    assert "AccessDenied" in refused["Payload"].read().decode()
+    assert "FunctionError" not in allowed
+
+
 def test_a_reset_leaves_a_clean_slate(tmp_path: Path) -> None:
     with Emulator(tmp_path, Ports.free().emulator) as emulator:
         _furnish(emulator)
@@ -69,17 +111,17 @@ def _furnish(emulator: Emulator) -> None:
         Runtime="python3.13",
         Role="arn:aws:iam::000000000000:role/listener",
         Handler="listener.handler",
-        Code={"ZipFile": _zipped(CODE)},
+        Code={"ZipFile": _zipped("listener.py", CODE)},
     )
     emulator.client("lambda").create_event_source_mapping(
         EventSourceArn=table["LatestStreamArn"], FunctionName="listener", StartingPosition="TRIM_HORIZON"
     )
 
 
-def _zipped(code: str) -> bytes:
+def _zipped(name: str, code: str) -> bytes:
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as zipped:
-        zipped.writestr("listener.py", code)
+        zipped.writestr(name, code)
     return archive.getvalue()
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import http.client
+import socket
 import threading
 from collections.abc import Iterator
 
@@ -83,6 +84,17 @@ def test_a_body_may_be_as_large_as_the_gateway_takes(ports: Ports) -> None:
     answer, body = _ask(ports.api, "POST", "/", bytes(MAX_BODY_BYTES + 1))
 
     assert (answer.status, body) == (413, b'{"message": "Request Entity Too Large"}')
+
+
+def test_a_caller_who_waits_for_leave_to_send_gets_it(ports: Ports) -> None:
+    with socket.create_connection((HOST, ports.api), timeout=10) as caller:
+        caller.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+        leave = caller.recv(1000)
+        caller.sendall(b"ab")
+        answer = caller.recv(10000)
+
+    assert leave.startswith(b"HTTP/1.1 100 Continue")
+    assert answer.startswith(b"HTTP/1.1 418")
 
 
 def test_head_has_the_length_and_no_body(ports: Ports) -> None:

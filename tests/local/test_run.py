@@ -77,6 +77,16 @@ def test_a_kill_leaves_nothing_that_stops_the_next_start(copy: LocalCopy) -> Non
     assert wait_until(copy.leaves_nothing, seconds=5), (copy.processes(), copy.open_ports())
 
 
+def test_ctrl_c_while_it_starts_leaves_nothing(copy: LocalCopy) -> None:
+    copy.launch()
+    assert wait_until(lambda: "deploying the stack to it" in copy.lines, seconds=60), copy.output
+
+    copy.press_ctrl_c()
+
+    assert copy.lines[-1] == "stopped"
+    assert copy.leaves_nothing(), (copy.processes(), copy.open_ports())
+
+
 def test_killing_make_stops_what_it_started(copy: LocalCopy) -> None:
     copy.start(MAKE_RUN)
 
@@ -98,8 +108,9 @@ def test_copies_run_side_by_side(copy: LocalCopy, tmp_path: Path) -> None:
     assert copy.get("/api/instances").status_code == 200
     assert other.get("/api/instances", key=copy.key).status_code == 401
 
-    other.press_ctrl_c()
+    other.process.terminate()
 
+    assert other.exit_code() == 0
     assert other.leaves_nothing()
     assert copy.get("/api/instances").status_code == 200
 

@@ -13,7 +13,6 @@ from functions.api.current import asked, caller, wired
 from functions.api.note_use import NoteUse
 from functions.api.parameters import IdempotencyKey, InstanceId
 from functions.api.read_instances import ReadInstances
-from functions.api.requests import reachable
 from functions.api.views import (
     ConnectionView,
     CreatedView,
@@ -61,7 +60,7 @@ def create(
     )(
         name=body.name,
         spec=body.spec(),
-        webhook_url=reachable(body.webhookUrl, wiring.settings.outbound_allow_cidrs),
+        webhook_url=body.webhookUrl,
         actor=caller().id,
         asked=asked("POST /api/instances", idempotency_key, router.current_event.json_body),
     )
@@ -123,7 +122,7 @@ def import_machine(
     )(
         body.novitaInstanceId,
         name=body.name,
-        webhook_url=reachable(body.webhookUrl, wiring.settings.outbound_allow_cidrs),
+        webhook_url=body.webhookUrl,
         actor=caller().id,
         asked=asked("POST /api/instances/import", idempotency_key, router.current_event.json_body),
     )

@@ -12,8 +12,8 @@ from functions.api.current import asked, caller, wired
 from functions.api.operate import Command, Operate
 from functions.api.parameters import IdempotencyKey, InstanceId
 from functions.api.read_instances import stored
-from functions.api.requests import reachable
 from functions.api.views import AcceptedView, OperationsView, OperationView, operation_view
+from functions.shared.adapters.answers import Answer
 from functions.shared.domain.commands import begin_delete, begin_restart, begin_start, begin_stop
 
 router = APIGatewayHttpRouter()
@@ -22,9 +22,16 @@ _OPERATIONS = ["operations"]
 
 
 def _operate(instance_id: str, what: str, command: Command, key: str | None) -> Response[AcceptedView]:
-    body = router.current_event.json_body
-    question = asked(f"{what} {instance_id}", key, body)
-    given = _operator()(instance_id, command, actor=caller().id, asked=question)
+    question = asked(f"{what} {instance_id}", key, router.current_event.json_body)
+    return _accepted(_operator()(instance_id, command, actor=caller().id, asked=question))
+
+
+def _operate_named(name: str, what: str, command: Command, key: str | None) -> Response[AcceptedView]:
+    question = asked(f"{what} by name", key, router.current_event.json_body)
+    return _accepted(_operator().by_name(name, command, actor=caller().id, asked=question))
+
+
+def _accepted(given: Answer) -> Response[AcceptedView]:
     return Response(given.status, "application/json", cast("AcceptedView", given.body))
 
 
@@ -35,35 +42,33 @@ def _operator() -> Operate:
 
 def _starting(body: StartBody | None) -> Command:
     body = body or StartBody()
-    url = reachable(body.webhookUrl, wired().settings.outbound_allow_cidrs)
-    return partial(begin_start, check=body.config(), webhook_url=url)
+    return partial(begin_start, check=body.config(), webhook_url=body.webhookUrl)
 
 
 def _restarting(body: StartBody | None) -> Command:
     body = body or StartBody()
-    url = reachable(body.webhookUrl, wired().settings.outbound_allow_cidrs)
-    return partial(begin_restart, check=body.config(), webhook_url=url)
+    return partial(begin_restart, check=body.config(), webhook_url=body.webhookUrl)
 
 
 @router.post("/api/instances/start", summary="Start by name", tags=_OPERATIONS, status_code=202)
 def start_named(
     body: Annotated[NamedStartBody, Body()], idempotency_key: IdempotencyKey = None
 ) -> Response[AcceptedView]:
-    return _operate(_operator().named(body.instanceName), "start", _starting(body), idempotency_key)
+    return _operate_named(body.instanceName, "start", _starting(body), idempotency_key)
 
 
 @router.post("/api/instances/stop", summary="Stop by name", tags=_OPERATIONS, status_code=202)
 def stop_named(
     body: Annotated[NamedBody, Body()], idempotency_key: IdempotencyKey = None
 ) -> Response[AcceptedView]:
-    return _operate(_operator().named(body.instanceName), "stop", begin_stop, idempotency_key)
+    return _operate_named(body.instanceName, "stop", begin_stop, idempotency_key)
 
 
 @router.post("/api/instances/delete", summary="Delete by name", tags=_OPERATIONS, status_code=202)
 def delete_named(
     body: Annotated[NamedBody, Body()], idempotency_key: IdempotencyKey = None
 ) -> Response[AcceptedView]:
-    return _operate(_operator().named(body.instanceName), "delete", begin_delete, idempotency_key)
+    return _operate_named(body.instanceName, "delete", begin_delete, idempotency_key)
 
 
 @router.post("/api/instances/<instance_id>/start", summary="Start", tags=_OPERATIONS, status_code=202)

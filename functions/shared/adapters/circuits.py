@@ -1,6 +1,5 @@
 """Circuits that all environments share, in the table: one item each, moved by conditional writes only."""
 
-import logging
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -24,11 +23,10 @@ from functions.shared.domain.circuit import (
     State,
 )
 from functions.shared.domain.errors import NotNow
+from functions.shared.log import logger
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
-
-logger = logging.getLogger(__name__)
 
 TABLE_FAILED = (ClientError, BotoCoreError)
 

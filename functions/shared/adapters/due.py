@@ -3,11 +3,15 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from botocore.exceptions import ClientError
+
 from functions.shared.adapters.items import millis
 from functions.shared.adapters.table import ConditionFailed, Item, Table
 
 # Neither another sweep nor a step has moved the due time since it was read.
 _STILL_DUE = "dueAt = :seen"
+# A step's transaction has the item at this moment: it was quicker.
+_BEING_WRITTEN = "TransactionConflictException"
 
 
 class Due:
@@ -35,4 +39,8 @@ class Due:
                 values={":until": millis(until), ":seen": overdue["dueAt"]},
             )
         except ConditionFailed:
+            return None
+        except ClientError as error:
+            if error.response["Error"]["Code"] != _BEING_WRITTEN:
+                raise
             return None

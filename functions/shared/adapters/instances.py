@@ -18,6 +18,8 @@ from functions.shared.domain.status import Status
 _SAME_VERSION = "attribute_exists(pk) AND #version = :version"
 # A purchase's outcome is only ever written over one that was not final.
 _NOT_FINAL = "outcome IN (:intended, :unclear)"
+_ONLY_THE_RECORD = frozenset({0})  # the first write of the transaction
+_TRIES = 3
 
 
 class Instances:
@@ -32,7 +34,11 @@ class Instances:
     def add(self, decision: Decision, also: Sequence[Write] = ()) -> Instance:
         """Store a new instance with its events, and whatever must stand or fall with it."""
         record = self._stepped(decision.record)
-        self._table.transact([Write(items.record_item(record), NEW), *_history(decision), *also])
+        try:
+            self._table.transact([Write(items.record_item(record), NEW), *_history(decision), *also])
+        except ConditionFailed:
+            if not self._is_mine(record, self._table.get(record.id, "record")):
+                raise
         return record
 
     def save(self, decision: Decision, also: Sequence[Write] = ()) -> Instance:
@@ -44,14 +50,20 @@ class Instances:
             {":version": decision.record.version},
             {"#version": "version"},
         )
-        try:
-            self._table.transact([put, *_history(decision), *also])
-        except ConditionFailed as lost:
-            # A write whose answer was lost is sent again by the SDK and then meets itself.
-            stored = self._table.get(record.id, "record")
-            if stored is None or stored["token"] != record.token:
-                raise StaleInstance(record.id) from lost
-        return record
+        for _ in range(_TRIES):
+            try:
+                self._table.transact([put, *_history(decision), *also])
+            except ConditionFailed as lost:
+                stored = self._table.get(record.id, "record")
+                if self._is_mine(record, stored):
+                    return record
+                # A write that came in between may have changed nothing that counts, as a sweep's does.
+                unchanged = stored is not None and stored["version"] == decision.record.version
+                if not unchanged or lost.failed != _ONLY_THE_RECORD:
+                    break
+            else:
+                return record
+        raise StaleInstance(record.id)
 
     def intend(self, decision: Decision, purchase: Purchase) -> Instance:
         """Store the intent to buy together with the instance's knowledge of it."""
@@ -84,22 +96,19 @@ class Instances:
     def turned_out_bought(self, mark: Mark, machine: Machine, seen_at: datetime) -> bool:
         """Book a machine that was found by its mark. False where its purchase has another machine already."""
         found = self._table.get(mark.instance_id, f"purchase#{mark.purchase:04d}")
-        if found is None:
-            return False
-        purchase = items.read_purchase(found)
+        purchase = items.read_purchase(found) if found else _unrecorded(mark, machine, seen_at)
         if purchase.outcome is Outcome.BOUGHT:
             return purchase.machine_id == machine.id
         bought = replace(purchase, outcome=Outcome.BOUGHT, machine_id=machine.id, ended_at=seen_at)
+        item, values = items.purchase_item(bought), {":bought": Outcome.BOUGHT}
         try:
-            self._table.put(
-                Write(items.purchase_item(bought), "outcome <> :bought", {":bought": Outcome.BOUGHT})
-            )
+            self._table.put(Write(item, "outcome <> :bought", values) if found else Write(item, NEW))
         except ConditionFailed:
             return self.turned_out_bought(mark, machine, seen_at)
         return True
 
     def all_live(self) -> list[Instance]:
-        """Every instance that is not terminated, or is but still owes something."""
+        """Every instance that is not terminated, as the index has it: perhaps a moment old."""
         live = [status for status in Status if status is not Status.TERMINATED]
         found = [
             item
@@ -147,8 +156,27 @@ class Instances:
             return sum(items.read_record(item).status == status for item in found)
         return self._table.count("#key = :key", {":key": value}, index=index, names={"#key": key})
 
+    def _is_mine(self, record: Instance, stored: Item | None) -> bool:
+        """A write whose answer was lost is sent again by the SDK and then meets itself."""
+        return stored is not None and stored["token"] == record.token
+
     def _stepped(self, record: Instance) -> Instance:
         return replace(record, version=record.version + 1, token=self._new_token())
+
+
+def _unrecorded(mark: Mark, machine: Machine, seen_at: datetime) -> Purchase:
+    """A purchase that the table has forgotten, as after a restore from a backup."""
+    return Purchase(
+        instance_id=mark.instance_id,
+        number=mark.purchase,
+        name=machine.name,
+        outcome=Outcome.UNCLEAR,
+        intended_at=seen_at,
+        lease_until=seen_at,
+        product_id=machine.product_id,
+        region=machine.region,
+        expects_endpoints=bool(machine.endpoints),
+    )
 
 
 def _history(decision: Decision) -> list[Write]:

@@ -1,6 +1,5 @@
 """Slots for calls to Novita, shared by all environments: one item, moved by arithmetic inside the write."""
 
-import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,11 +13,10 @@ from functions.shared.adapters.table import Item, marshal, unmarshal
 from functions.shared.domain import limit
 from functions.shared.domain.errors import NotNow
 from functions.shared.domain.limit import Kind, Lanes, Pace, Plan
+from functions.shared.log import logger
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
-
-logger = logging.getLogger(__name__)
 
 TABLE_FAILED = (ClientError, BotoCoreError)
 

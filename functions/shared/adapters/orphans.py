@@ -13,17 +13,19 @@ class Orphans:
         self._table = table
         self._new_id = new_id
 
-    def seen(self, stray: Stray, now: datetime) -> datetime:
-        """When it was first seen; the first time, an event is stored in the same write."""
+    def first_seen(self, machine_id: str) -> datetime | None:
+        known = self._table.get(f"orphan#{machine_id}", "orphan")
+        return datetime.fromtimestamp(known["firstSeen"] / 1000, UTC) if known else None
+
+    def announce(self, stray: Stray, now: datetime) -> bool:
+        """Seen for the first time, with an event in the same write; False if another sweep was quicker."""
         pk = f"orphan#{stray.machine.id}"
-        known = self._table.get(pk, "orphan")
-        if known is None:
-            orphan = {"pk": pk, "sk": "orphan", "kind": "orphan", "firstSeen": millis(now)}
-            try:
-                self._table.transact([Write(orphan, NEW), Write(self._event(pk, stray, now), NEW)])
-            except ConditionFailed:
-                known = self._table.get(pk, "orphan")
-        return datetime.fromtimestamp(known["firstSeen"] / 1000, UTC) if known else now
+        orphan = {"pk": pk, "sk": "orphan", "kind": "orphan", "firstSeen": millis(now)}
+        try:
+            self._table.transact([Write(orphan, NEW), Write(self._event(pk, stray, now), NEW)])
+        except ConditionFailed:
+            return False
+        return True
 
     def _event(self, pk: str, stray: Stray, now: datetime) -> Item:
         return {

@@ -74,6 +74,17 @@ class Table:
         except ClientError as error:
             raise _translated(error) from error
 
+    def delete(
+        self, pk: str, sk: str, condition: str | None = None, values: Mapping[str, Any] | None = None
+    ) -> None:
+        optional: dict[str, Any] = {"ConditionExpression": condition} if condition else {}
+        if values:
+            optional["ExpressionAttributeValues"] = marshal(values)
+        try:
+            self.client.delete_item(TableName=self.name, Key={"pk": {"S": pk}, "sk": {"S": sk}}, **optional)
+        except ClientError as error:
+            raise _translated(error) from error
+
     def transact(self, writes: Iterable[Write]) -> None:
         items: list[Any] = [{"Put": {"TableName": self.name, **_put(write)}} for write in writes]
         try:
@@ -87,12 +98,14 @@ class Table:
         sk: str,
         expression: str,
         *,
-        condition: str,
+        condition: str | None = None,
         values: Mapping[str, Any] | None = None,
         names: Mapping[str, str] | None = None,
     ) -> Item:
         """Change parts of an item and return it whole."""
         optional: dict[str, Any] = {}
+        if condition:
+            optional["ConditionExpression"] = condition
         if values:
             optional["ExpressionAttributeValues"] = marshal(values)
         if names:
@@ -102,7 +115,6 @@ class Table:
                 TableName=self.name,
                 Key={"pk": {"S": pk}, "sk": {"S": sk}},
                 UpdateExpression=expression,
-                ConditionExpression=condition,
                 ReturnValues="ALL_NEW",
                 **optional,
             )

@@ -9,6 +9,7 @@ from functions.shared.domain.health import HealthCheck
 from functions.shared.domain.instance import Action, Fault, Instance, Operation, Spec
 from functions.shared.domain.machine import Machine
 from functions.shared.domain.reading import Reading, read
+from functions.shared.domain.rules.progress import end_startup
 from functions.shared.domain.status import RESTARTABLE, STARTABLE, STOPPABLE, Status
 
 _SUPERSEDED = Fault("OPERATION_SUPERSEDED", "Another operation took its place")
@@ -91,12 +92,8 @@ def begin_start(
     record = decision.record
     if record.starting_again:
         raise Conflict("STARTUP_OPERATION_IN_PROGRESS", f"{record.id} is being started already")
-    gone = record.machine_id is None or record.machine_id in record.gone
-    being_removed = any(
-        d.machine_id == record.machine_id and d.action is Action.DELETE for d in record.duties
-    )
-    if record.status not in STARTABLE or gone or being_removed:
-        raise _refusal("INSTANCE_NOT_STARTABLE", record, "started", gone or being_removed)
+    if record.status not in STARTABLE or _without_machine(record):
+        raise _refusal("INSTANCE_NOT_STARTABLE", record, "started")
     return _bring_up(decision, Action.START, operation_id, check, webhook_url)
 
 
@@ -113,8 +110,8 @@ def begin_restart(
 
 def begin_stop(decision: Decision, operation_id: str) -> Decision:
     record = decision.record
-    if record.status not in STOPPABLE or record.machine_id is None or record.machine_id in record.gone:
-        raise _refusal("INSTANCE_NOT_STOPPABLE", record, "stopped", record.machine_id is None)
+    if record.status not in STOPPABLE or _without_machine(record):
+        raise _refusal("INSTANCE_NOT_STOPPABLE", record, "stopped")
     decision = _operate(decision, Action.STOP, operation_id)
     return decision.move(
         Status.STOPPING, pending=Action.STOP, deadline_at=None, health_check=None, next_check_at=decision.now
@@ -131,6 +128,47 @@ def begin_delete(decision: Decision, operation_id: str) -> Decision:
         Status.DELETING, deadline_at=None, pending=None, health_check=None, next_check_at=decision.now
     )
     return decision.owe(record.machine_id, Action.DELETE) if record.machine_id else decision
+
+
+def begin_again(decision: Decision) -> Decision:
+    """A machine is bought after all, for an instance that failed and has none: a purchase like the first."""
+    if why := _not_again(decision.record):
+        raise Conflict("NOT_REDRIVABLE", f"{decision.record.id} {why}")
+    fresh = begin_create(
+        instance_id=decision.record.id,
+        name=decision.record.name,
+        spec=decision.record.spec,
+        webhook_url=decision.record.webhook_url,
+        actor=decision.record.actor,
+        correlation_id=decision.record.correlation_id,
+        now=decision.now,
+        policy=decision.policy,
+    ).record
+    kept = (
+        "created_at",
+        "version",
+        "token",
+        "sequence",
+        "purchases",
+        "gone",
+        "operation",
+        "last_used_at",
+    )
+    kept_values = {name: getattr(decision.record, name) for name in kept}
+    status = decision.record.status
+    return replace(decision, record=replace(fresh, **kept_values, status=status)).move(Status.CREATING)
+
+
+def _not_again(record: Instance) -> str | None:
+    if record.status is not Status.FAILED:
+        return f"is {record.status}, not failed"
+    if record.machine_id is not None and record.machine_id not in record.gone:
+        return f"has the machine {record.machine_id}: start or delete it"
+    if record.duties or record.unsettled:
+        return "has not settled yet: a machine may still have to be given back"
+    if not record.spec.template_id:
+        return "was imported, so that there is nothing to buy again"
+    return None
 
 
 def _bring_up(
@@ -152,15 +190,23 @@ def _bring_up(
 
 
 def _operate(decision: Decision, kind: Action, operation_id: str) -> Decision:
-    decision = decision.operate("failed", _SUPERSEDED)
+    again = decision.record.starting_again
+    decision = end_startup(decision, _SUPERSEDED) if again else decision.operate("failed", _SUPERSEDED)
     operation = Operation(
         operation_id, kind, "initiated", decision.actor, decision.now, (("initiated", decision.now),)
     )
     return replace(decision.having(operation=operation), operations=(*decision.operations, operation))
 
 
-def _refusal(code: str, record: Instance, verb: str, without_machine: bool = False) -> Conflict:
-    why = " and has no machine" if without_machine else ""
+def _without_machine(record: Instance) -> bool:
+    """It has none, or none for long: one that is being deleted cannot be brought back."""
+    owed = (duty for duty in record.duties if duty.machine_id == record.machine_id)
+    leaving = any(duty.action is Action.DELETE for duty in owed)
+    return record.machine_id is None or record.machine_id in record.gone or leaving
+
+
+def _refusal(code: str, record: Instance, verb: str) -> Conflict:
+    why = " and has no machine" if _without_machine(record) else ""
     return Conflict(
         code, f"{record.id} is {record.status}{why} and cannot be {verb}", details={"status": record.status}
     )

@@ -1,5 +1,6 @@
 """The one decision: from a record and something learned to what comes next; rules/ has its parts."""
 
+from dataclasses import replace
 from datetime import datetime
 
 from functions.shared.domain.decision import Decision, Policy
@@ -7,12 +8,14 @@ from functions.shared.domain.instance import Instance
 from functions.shared.domain.observation import (
     Astray,
     Books,
+    Died,
     Missing,
     NotThere,
     Observation,
     Postponed,
     Probed,
     Refused,
+    Returned,
     Seen,
     Taken,
     Tick,
@@ -45,6 +48,7 @@ def _learn(decision: Decision, observation: Observation) -> Decision:
         case NotThere():
             return purchases.not_there(decision, observation.purchase, observation.began)
         case Seen():
+            decision = replace(decision, again_at=observation.again_at)
             return sightings.seen(decision, observation.machine, observation.began)
         case Missing():
             return sightings.missing(decision, observation.machine_id, observation.began)
@@ -52,6 +56,10 @@ def _learn(decision: Decision, observation: Observation) -> Decision:
             return sightings.unlisted(decision, observation.machine_id, observation.began)
         case Astray():
             return purchases.astray(decision, observation.machine_id, booked=observation.booked)
+        case Returned():
+            return purchases.returned(decision, observation.machine_id)
+        case Died():
+            return outcomes.died(decision, observation.queue, observation.fault)
         case Taken():
             return outcomes.taken(decision, observation.act, observation.at)
         case Refused():

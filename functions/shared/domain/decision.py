@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from functions.shared.domain.estimate import Booted
 from functions.shared.domain.instance import Action, Duty, Event, Fault, Instance, Operation
 from functions.shared.domain.observation import Call
 from functions.shared.domain.status import Status
@@ -32,6 +33,8 @@ class Decision:
     operations: tuple[Operation, ...] = ()  # every operation that changed, as it is now
     call: Call | None = None  # to be made before anything else is decided
     pause: datetime | None = None  # nothing more can be done in this step; go on then
+    again_at: datetime | None = None  # the next look is then, whatever is likely
+    booted: Booted | None = None  # it has just come up: something to learn from
 
     def having(self, **changes: Any) -> "Decision":
         return replace(self, record=replace(self.record, **changes))
@@ -67,8 +70,8 @@ class Decision:
         health: Mapping[str, Any] | None = None,
     ) -> "Decision":
         record = self.record
-        operation = record.operation
-        began = operation.began_at if operation and not operation.ended else record.created_at
+        operation = self._operation_concerned()
+        began = operation.began_at if operation else record.created_at
         event = Event(
             instance_id=record.id,
             sequence=record.sequence + 1,
@@ -84,9 +87,16 @@ class Decision:
             error=error,
             health=health,
             operation_id=operation.id if operation else None,
+            operation_kind=operation.kind if operation else None,
             webhook_url=record.webhook_url,
         )
         return replace(self.having(sequence=event.sequence), events=(*self.events, event))
+
+    def _operation_concerned(self) -> Operation | None:
+        """The one under way, or ended by this very decision; what happens later is not of its doing."""
+        operation = self.record.operation
+        ended_before = operation and operation.ended and all(operation.id != o.id for o in self.operations)
+        return None if ended_before else operation
 
     def operate(self, status: str, error: Fault | None = None) -> "Decision":
         """Carry the operation under way on to its next phase, if there is one."""
@@ -106,3 +116,15 @@ class Decision:
             return self
         seen_at = (record.seen_at if machine_id == record.machine_id else None) or self.now
         return self.having(duties=(*others, Duty(machine_id, action, seen_at)), next_check_at=self.now)
+
+
+def left_to_its_worker(record: Instance, decision: Decision) -> Decision:
+    """For whoever only looked: what is to be called is for the instance's own function to call, soon. And a
+    look postpones no step that was due, since somebody may be looking all the time: a delete that waits for
+    its call must be made, a deadline that has passed must be noticed."""
+    due = decision.record.next_check_at
+    if decision.call is not None:
+        due = decision.now
+    elif due and record.next_check_at:
+        due = min(due, record.next_check_at)
+    return replace(decision.due(due), call=None)

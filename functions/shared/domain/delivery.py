@@ -1,12 +1,77 @@
-"""What follows from one attempt to deliver a webhook."""
+"""One event on its way to one webhook receiver: whose turn it is, and what follows from an attempt."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from enum import StrEnum
 
 LONGEST_RETRY_AFTER = timedelta(hours=24)
 _JITTER = 0.1
+# A message comes when it is due by another clock than ours.
+_CLOCKS_DIFFER = timedelta(seconds=1)
+QUEUE_HOLDS = timedelta(minutes=15)  # the longest delay that SQS knows
+# A sweep comes every minute, and later than it should by its grace.
+_SWEEP_AHEAD = timedelta(seconds=90)
+
+
+class State(StrEnum):
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    ENDED = "ended"  # the receiver wants no more of it, ever
+    EXHAUSTED = "exhausted"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    number: int
+    at: datetime
+    took_ms: int | None = None
+    status: int | None = None
+    error: str | None = None  # the category, where no answer came
+    answer: str | None = None  # its first characters
+
+    @property
+    def open(self) -> bool:
+        return self.status is None and self.error is None
+
+
+@dataclass(frozen=True)
+class Delivery:
+    id: str
+    instance_id: str
+    event_id: str
+    event_type: str
+    url: str
+    body: str
+    correlation_id: str
+    created_at: datetime
+    state: State = State.PENDING
+    attempt: int = 0  # the number of the last one that was begun
+    made_before: int = 0  # attempts of the rounds before the last replay
+    next_at: datetime | None = None  # no attempt before then; of one under way, when it counts as lost
+    held: int = 0  # how often the next attempt has had to wait for its receiver
+    attempts: tuple[Attempt, ...] = ()
+
+    @property
+    def of_round(self) -> int:
+        """The number of the last attempt, counted from the last replay."""
+        return self.attempt - self.made_before
+
+    def awaits(self, attempt: int, now: datetime) -> bool:
+        """Whether it is time for this attempt; whoever set another time has sent another message."""
+        due = self.next_at is not None and self.next_at <= now + _CLOCKS_DIFFER
+        return self.state is State.PENDING and attempt == self.attempt + 1 and due
+
+    def under_way(self, now: datetime) -> bool:
+        """Somebody is making an attempt, and may still live."""
+        last = next((one for one in self.attempts if one.number == self.attempt), None)
+        running = self.next_at is not None and now < self.next_at
+        return self.state is State.PENDING and last is not None and last.open and running
+
+    def lost(self, attempt: Attempt, now: datetime) -> bool:
+        """Begun, and whoever began it did not live to say how it went."""
+        return attempt.open and not (attempt.number == self.attempt and self.under_way(now))
 
 
 @dataclass(frozen=True)
@@ -64,6 +129,17 @@ def judge_answer(
     wait = timedelta(seconds=waits[attempt - 1] * (1 - _JITTER + 2 * _JITTER * random()))
     asked = _retry_after(headers, now) if status in (429, 503) else timedelta()
     return Again(now + max(wait, min(asked, LONGEST_RETRY_AFTER)))
+
+
+def look_at(next_at: datetime, now: datetime) -> datetime:
+    """When the sweep is to look: in time to queue what the queue cannot hold yet, else only if it is late."""
+    return next_at if next_at - now <= QUEUE_HOLDS else next_at - _SWEEP_AHEAD
+
+
+def hold_wait(held: int, longest_seconds: float, random: Callable[[], float]) -> timedelta:
+    """Until a delivery asks again for a place at a busy receiver: doubling, spread, and no longer than an
+    attempt may last, after which a place is free."""
+    return timedelta(seconds=min(2.0 ** min(held, 10), longest_seconds) * (0.5 + random()))
 
 
 def _retry_after(headers: Mapping[str, str], now: datetime) -> timedelta:

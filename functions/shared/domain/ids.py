@@ -43,7 +43,8 @@ def machine_name(name: str, deployment: str, instance_id: str, purchase: int) ->
 
 
 def read_mark(machine_name: str, deployment: str) -> Mark | None:
-    found = re.search(rf"-{re.escape(deployment)}-([0-9a-hjkmnp-tv-z]{{26}})(?:-(\d{{1,4}}))?$", machine_name)
+    ours = rf"-{re.escape(deployment)}-([0-9a-hjkmnp-tv-z]{{26}})(?:-([0-9]{{1,4}}))?\Z"
+    found = re.search(ours, machine_name)
     if not found:
         return None
     return Mark(f"inst_{found[1].upper()}", int(found[2] or 1))

@@ -7,6 +7,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
+from functions.shared.domain.estimate import Boot
 from functions.shared.domain.health import HealthCheck
 from functions.shared.domain.machine import Endpoint
 from functions.shared.domain.status import AT_REST, NEXT, Status
@@ -107,6 +108,7 @@ class Event:
     error: Fault | None = None
     health: Mapping[str, Any] | None = None
     operation_id: str | None = None
+    operation_kind: Action | None = None
     webhook_url: str | None = None
 
     @property
@@ -132,12 +134,14 @@ class Instance:
     sequence: int = 0  # of the last event
     purchases: int = 0  # how many create calls were intended
     unsettled: bool = False  # a purchase may still turn out bought
+    unseen_at: datetime | None = None  # when the machine of an unclear purchase was first looked for in vain
     gone: tuple[str, ...] = ()  # machines of ours that Novita confirmed gone
     machine_id: str | None = None
     region: str | None = None
     product_id: str | None = None
     price: Decimal | None = None  # USD for one GPU and hour
     bought_at: datetime | None = None
+    boot: Boot | None = None  # how long it may take to come up, from when Novita took our last action
     novita_status: str | None = None
     endpoints: tuple[Endpoint, ...] = ()
     expects_endpoints: bool = False
@@ -179,6 +183,12 @@ class Instance:
         return (
             operation is not None and not operation.ended and operation.kind in (Action.START, Action.RESTART)
         )
+
+    @property
+    def coming_up(self) -> bool:
+        """A machine that has yet to be of use, also where Novita moves it meanwhile."""
+        moved = self.status is Status.MIGRATING and (self.starting_again or self.ready_at is None)
+        return moved or self.status in (Status.STARTING, Status.HEALTH_CHECKING)
 
     def may_become(self, status: Status) -> bool:
         return status in NEXT[self.status]

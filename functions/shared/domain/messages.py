@@ -1,7 +1,15 @@
 """What goes through the queues: hints that a step is due, never the truth about it."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
+
+_LONGEST = 255
+
+
+class UnreadableMessage(ValueError):
+    """The body is none of ours."""
 
 
 @dataclass(frozen=True)
@@ -17,7 +25,8 @@ class StepMessage:
 
     @classmethod
     def from_json(cls, text: str) -> "StepMessage":
-        return cls(**json.loads(text))
+        found = _read(text)
+        return cls(_word(found, "instance_id"), _word(found, "token"), _correlation(found))
 
 
 @dataclass(frozen=True)
@@ -33,4 +42,30 @@ class DeliveryMessage:
 
     @classmethod
     def from_json(cls, text: str) -> "DeliveryMessage":
-        return cls(**json.loads(text))
+        found = _read(text)
+        attempt = found.get("attempt")
+        if not isinstance(attempt, int):
+            raise UnreadableMessage("attempt is no number")
+        return cls(_word(found, "delivery_id"), attempt, _correlation(found))
+
+
+def _read(text: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise UnreadableMessage("the body is not JSON") from None
+    if not isinstance(found, dict):
+        raise UnreadableMessage("the body is no object")
+    return found
+
+
+def _word(found: Mapping[str, Any], name: str) -> str:
+    """Fit to be a key: half a surrogate pair, which JSON can hold and the table cannot, is not printable."""
+    value = found.get(name)
+    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST or not value.isprintable():
+        raise UnreadableMessage(f"{name} is missing or unfit")
+    return value
+
+
+def _correlation(found: Mapping[str, Any]) -> str:
+    return _word(found, "correlation_id") if found.get("correlation_id") else ""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from functions.shared.domain.health import Report
-from functions.shared.domain.instance import Action, Fault
+from functions.shared.domain.instance import Action, Fault, Queue
 from functions.shared.domain.machine import Machine
 from functions.shared.domain.purchase import Purchase
 
@@ -82,6 +82,7 @@ class Seen:
     machine: Machine
     began: datetime
     listed: bool = False  # read from a list, which may lack endpoints
+    again_at: datetime | None = None  # the list is read again then, by this instance's step or by others
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,21 @@ class Astray:
 
     machine_id: str
     booked: bool  # its purchase now says so, so a look at the books settles it
+
+
+@dataclass(frozen=True)
+class Returned:
+    """A get by id shows a machine that was confirmed gone."""
+
+    machine_id: str
+
+
+@dataclass(frozen=True)
+class Died:
+    """A message that carried the record's current token failed in this queue for the last time."""
+
+    queue: Queue
+    fault: Fault
 
 
 @dataclass(frozen=True)
@@ -141,5 +157,17 @@ class Probed:
 
 
 Observation = (
-    Tick | Books | NotThere | Seen | Missing | Unlisted | Astray | Taken | Refused | Postponed | Probed
+    Tick
+    | Books
+    | NotThere
+    | Seen
+    | Missing
+    | Unlisted
+    | Astray
+    | Returned
+    | Died
+    | Taken
+    | Refused
+    | Postponed
+    | Probed
 )

@@ -4,6 +4,7 @@ import json
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
+from threading import RLock
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
@@ -14,19 +15,46 @@ from functions.shared import wiring
 from functions.shared.settings import Settings
 from local import api_keys
 
+_LOCK = RLock()
 TABLE = "ostler"
 INDEXES = {"due": "dueAt", "listed": "id", "status": "id", "lookup": "id"}
 PARTITIONS = {"status": "statusKey"}
 ENVIRONMENT = {
     "TABLE_NAME": TABLE,
     "TOPIC_ARN": "arn:aws:sns:us-east-1:000000000000:ostler",
-    **{f"{name}_QUEUE_URL": "http://127.0.0.1:9/queue" for name in ("CREATE", "MONITOR", "STARTUP", "WEBHOOK")},
+    **{
+        f"{name}{kind}_QUEUE_URL": "http://127.0.0.1:9/queue"
+        for name in ("CREATE", "MONITOR", "STARTUP", "WEBHOOK")
+        for kind in ("", "_DEAD")
+    },
     "NOVITA_SECRET_ID": "novita",
     "WEBHOOK_SECRET_ID": "webhook",
     "NOVITA_API_BASE_URL": "http://127.0.0.1:9",
+    "NOVITA_RATE_LIMIT": "10000",
 }
 # Kept for the service's own sake, whatever is asked of it.
 _CACHES = ("key#", "cache#", "circuit#", "limit", "deployment")
+
+
+class OneAtATime:
+    """A client of moto's, which does not bear two threads at once."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._client, name)
+
+        def call(*given: Any, **named: Any) -> Any:
+            with _LOCK:
+                return method(*given, **named)
+
+        return call
+
+
+class ApiWiring(wiring.Wiring):
+    def client(self, service: Any) -> Any:
+        return OneAtATime(super().client(service))
 
 
 class Context:
@@ -70,7 +98,7 @@ class Api:
         self._dynamodb.create_table(**table_definition())
         boto3.client("secretsmanager").create_secret(Name="novita", SecretString="novita-key")
         self.keys = {scope: self.new_key(scope) for scope in api_keys.SCOPES}
-        wiring.use(wiring.Wiring(Settings.read(ENVIRONMENT), wait=lambda _: None))
+        wiring.use(ApiWiring(Settings.read(ENVIRONMENT), wait=lambda _: None))
 
     def new_key(self, *scopes: str) -> str:
         key = api_keys.new_key()
@@ -90,14 +118,17 @@ class Api:
         body: Any = None,
         *,
         raw: str | bytes | None = None,
-        headers: Mapping[str, str] | None = None,
+        headers: Mapping[str, str | None] | None = None,
         scope: str = "admin",
     ) -> Answer:
-        """`raw` is the body as it arrives; bytes come in base64, as the gateway sends what it takes for binary."""
+        """`raw` is the body as it arrives: bytes in base64, as the gateway sends what it takes for binary."""
         if raw is None and body is not None:
             raw = json.dumps(body)
         address, _, query = path.partition("?")
-        given = {"authorization": f"Bearer {self.keys[scope]}", **{k.lower(): v for k, v in (headers or {}).items()}}
+        given = {
+            "authorization": f"Bearer {self.keys[scope]}",
+            **{k.lower(): v for k, v in (headers or {}).items()},
+        }
         event = {
             "version": "2.0",
             "routeKey": "$default",
@@ -125,11 +156,22 @@ def create_body(**fields: Any) -> dict[str, Any]:
 
 
 def table_definition() -> dict[str, Any]:
-    names = {"pk": "S", "sk": "S", "due": "S", "dueAt": "N", "listed": "S", "statusKey": "S", "lookup": "S", "id": "S"}
+    names = {
+        "pk": "S",
+        "sk": "S",
+        "due": "S",
+        "dueAt": "N",
+        "listed": "S",
+        "statusKey": "S",
+        "lookup": "S",
+        "id": "S",
+    }
     return {
         "TableName": TABLE,
         "BillingMode": "PAY_PER_REQUEST",
-        "AttributeDefinitions": [{"AttributeName": name, "AttributeType": kind} for name, kind in names.items()],
+        "AttributeDefinitions": [
+            {"AttributeName": name, "AttributeType": kind} for name, kind in names.items()
+        ],
         "KeySchema": _keys("pk", "sk"),
         "GlobalSecondaryIndexes": [
             {

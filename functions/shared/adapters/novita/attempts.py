@@ -1,6 +1,5 @@
 """A call through the gate, again where that is safe and may help, and never past the caller's time."""
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,8 +9,7 @@ from functions.shared.adapters.novita.failures import Verdict, judge
 from functions.shared.adapters.novita.gate import Circuits, Limiter, Slot
 from functions.shared.domain.circuit import Permit, Probe, Refused
 from functions.shared.domain.errors import NotNow
-
-logger = logging.getLogger(__name__)
+from functions.shared.log import logger
 
 ATTEMPTS = 3
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 30.0

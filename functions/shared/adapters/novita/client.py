@@ -12,14 +12,16 @@ from functions.shared.adapters.novita.calls import Call, Repeat
 from functions.shared.adapters.novita.entries import entries
 from functions.shared.adapters.novita.failures import unreadable
 from functions.shared.adapters.novita.gate import Circuits, Limiter
-from functions.shared.adapters.novita.listing import PAGE_SIZE, Page, every_page
+from functions.shared.adapters.novita.listing import LARGE_PAGE, SMALL_PAGE, Page, every_page
 from functions.shared.adapters.novita.scalars import integer, text
 from functions.shared.adapters.novita.transport import Transport
-from functions.shared.domain.errors import NotFound, NovitaRefused
+from functions.shared.domain.errors import NotFound, NotNow, NovitaForNow, NovitaRefused
 from functions.shared.domain.machine import Connection, Machine, Order, Product, RegistryAuth, Template
 from functions.shared.domain.reasons import Meaning, meaning
 
 T = TypeVar("T")
+
+SMALL_PAGES_SECONDS = 300.0  # after a list that failed
 
 
 def _utc_now() -> datetime:
@@ -47,6 +49,7 @@ class Novita:
             transport, circuits, limiter, limits=limits, wait=wait, clock=clock, random=random
         )
         self._clock = clock
+        self._small_pages_until = clock()
         self.purchase_seconds = limits.connect_seconds + limits.purchase_seconds  # what a create may take
 
     def probe(self, *, within: float) -> None:
@@ -126,8 +129,30 @@ class Novita:
 
     def list(self, name: str | None = None, *, within: float) -> tuple[Machine, ...]:
         """All pages. `name` narrows it as fuzzily as Novita likes: compare names before believing one."""
+        return self.list_counted(name, within=within)[0]
+
+    def list_counted(self, name: str | None = None, *, within: float) -> tuple[tuple[Machine, ...], int]:
+        """All pages, and how many calls they took."""
         until = self._clock() + within
-        return every_page(lambda number: self._page(number, name, until - self._clock()))
+        calls = 0
+
+        def page(number: int) -> Page:
+            nonlocal calls
+            calls += 1
+            return self._page(number, size, name, until - self._clock())
+
+        size = SMALL_PAGE if self._clock() < self._small_pages_until else LARGE_PAGE
+        try:
+            return every_page(page), calls
+        except NotNow:
+            raise
+        except (NovitaForNow, NovitaRefused) as error:
+            # No bound is documented; there may be one all the same, and an answer may be too large to be read.
+            self._small_pages_until = self._clock() + SMALL_PAGES_SECONDS
+            if size == SMALL_PAGE or error.code != "NOVITA_REJECTED":
+                raise
+            size = SMALL_PAGE
+            return every_page(page), calls
 
     def start(self, machine_id: str, *, within: float) -> None:
         self._attempts.make(_act("start", machine_id), within)
@@ -141,8 +166,8 @@ class Novita:
     def delete(self, machine_id: str, *, within: float) -> None:
         self._attempts.make(_act("delete", machine_id, must_pass=True), within)
 
-    def _page(self, number: int, name: str | None, within: float) -> Page:
-        query = {"pageSize": str(PAGE_SIZE), "pageNum": str(number)} | ({"name": name} if name else {})
+    def _page(self, number: int, size: int, name: str | None, within: float) -> Page:
+        query = {"pageSize": str(size), "pageNum": str(number)} | ({"name": name} if name else {})
         call = Call("list machines", "GET", "/gpu/instances", query)
         try:
             body = self._attempts.make(call, within).body

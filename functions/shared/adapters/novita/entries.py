@@ -1,13 +1,11 @@
 """The entries of an answer that holds a list; one that cannot be read is left out and counted."""
 
-import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from functions.shared.adapters.novita.calls import Call
 from functions.shared.adapters.novita.failures import unreadable
-
-logger = logging.getLogger(__name__)
+from functions.shared.log import logger
 
 T = TypeVar("T")
 
@@ -23,4 +21,6 @@ def entries(call: Call, body: dict[str, Any], key: str, read: Callable[[Any], T 
     if len(found) < len(given):
         skipped = {"call": call.path, "skipped": len(given) - len(found), "of": len(given)}
         logger.warning("entries of novita's answer could not be read", extra=skipped)
+    if given and not found:  # as good as without the list
+        raise unreadable(call)
     return found

@@ -96,7 +96,7 @@ def cluster(entry: Any) -> tuple[str, str] | None:
 def template(entry: Any, asked_for: str) -> Template | None:
     """What cannot be read stays in as nothing (port 0, a nameless variable), so that validation names it."""
     facts = mapping(entry)
-    if not facts.keys() & {"Id", "id", "image", "name"}:
+    if not any(text(facts.get(key)) for key in ("Id", "id", "image", "name")):
         return None
     return Template(
         id=text(facts.get("Id")) or text(facts.get("id")) or asked_for,

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from functions.shared.domain.decision import Decision
 from functions.shared.domain.health import Report
-from functions.shared.domain.instance import Action, Fault
+from functions.shared.domain.instance import Action, Fault, Queue
 from functions.shared.domain.observation import Act, Look, Refused
 from functions.shared.domain.rules.progress import end_startup, fail, more_to_do, set_aside
 from functions.shared.domain.rules.sightings import ready, stale
@@ -43,7 +43,7 @@ def refused(decision: Decision, refusal: Refused) -> Decision:
 
 
 def _ask_again(decision: Decision, act: Act, fault: Fault) -> Decision:
-    """The machine may go on costing money, so the next step asks again, unless a look shows that it is done."""
+    """It may go on costing money, so the next step asks again, unless a look shows that it is done."""
     return decision.having(waiting=fault).ask(Look(act.machine_id))
 
 
@@ -66,6 +66,12 @@ def postponed(decision: Decision, fault: Fault, wait_seconds: float) -> Decision
             return decision
     wait = max(timedelta(seconds=wait_seconds), decision.policy.poll / 30)
     return decision.wait_until(decision.now + wait)
+
+
+def died(decision: Decision, queue: Queue, fault: Fault) -> Decision:
+    """Nobody goes on with it. Where looks are taken, and machines given back, the deadline decides."""
+    stuck = queue is decision.record.queue and queue is not Queue.MONITOR
+    return fail(decision, fault) if stuck else decision
 
 
 def probed(decision: Decision, report: Report, began: datetime) -> Decision:

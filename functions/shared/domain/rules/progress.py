@@ -1,8 +1,10 @@
 """What an instance needs next, what happens when its time is up, and when it is due again."""
 
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 from functions.shared.domain.decision import Decision
+from functions.shared.domain.estimate import next_look, plan
 from functions.shared.domain.instance import Action, Fault
 from functions.shared.domain.observation import Act, Call, Look, Probe, Review
 from functions.shared.domain.status import Status
@@ -50,14 +52,33 @@ def _needed(decision: Decision) -> tuple[Call, Decision] | None:
 def _finish(decision: Decision) -> Decision:
     record = decision.record
     if record.status is Status.DELETING and not record.duties and not record.unsettled:
-        decision = decision.move(Status.TERMINATED).operate("completed")
+        decision = _end(decision)
     record = decision.record
     if record.at_rest:
         return decision.having(waiting=None).due(None)
-    due = decision.pause or decision.now + decision.policy.poll
+    due = decision.pause or decision.again_at or _next_look(decision)
     if record.deadline_at and record.deadline_at > decision.now:
         due = min(due, record.deadline_at)
     return decision.due(due)
+
+
+def _next_look(decision: Decision) -> datetime:
+    """When it is likely to be up, where that is known and nothing else is waited for."""
+    record, interval = decision.record, decision.policy.poll.total_seconds()
+    busy = record.status is not Status.STARTING or record.pending or record.duties or record.unsettled
+    if busy or record.boot is None or record.acted_at is None:
+        return decision.now + decision.policy.poll
+    elapsed = (decision.now - record.acted_at).total_seconds()
+    at = next_look(plan(record.boot, interval), elapsed, interval)
+    return record.acted_at + timedelta(seconds=at)
+
+
+def _end(decision: Decision) -> Decision:
+    """Terminated is said of a machine only when Novita has confirmed that it is gone."""
+    machine_id = decision.record.machine_id
+    if machine_id is not None and machine_id not in decision.record.gone:
+        return decision.owe(machine_id, Action.DELETE)
+    return decision.move(Status.TERMINATED).operate("completed")
 
 
 def check_deadline(decision: Decision) -> Decision:

@@ -3,13 +3,16 @@
 from datetime import datetime, timedelta
 
 from functions.shared.domain.decision import Decision
-from functions.shared.domain.instance import Action
+from functions.shared.domain.instance import Action, Instance
 from functions.shared.domain.observation import Buy, LookUp, WriteOff
 from functions.shared.domain.purchase import Outcome, Purchase
 from functions.shared.domain.status import Status
 
 
 def read_books(decision: Decision, purchases: tuple[Purchase, ...]) -> Decision:
+    # One that the sweep entered for a machine it found counts too: no two have the same number.
+    highest = max((purchase.number for purchase in purchases), default=0)
+    decision = decision.having(purchases=max(decision.record.purchases, highest))
     for purchase in purchases:
         if purchase.outcome is Outcome.BOUGHT and purchase.machine_id:
             decision = _bought(decision, purchase, purchase.machine_id)
@@ -24,18 +27,52 @@ def read_books(decision: Decision, purchases: tuple[Purchase, ...]) -> Decision:
 
 
 def not_there(decision: Decision, purchase: Purchase, began: datetime) -> Decision:
-    """Not in the list: only after the settling time does that mean there is no such machine."""
-    shows_by = purchase.unclear_since + decision.policy.settle
-    if began >= shows_by:
-        return decision.ask(WriteOff(purchase))
-    return _later(decision, shows_by)
+    """Not in the list: twice after the settling time, that means there is no such machine."""
+    shows_by, policy = purchase.unclear_since + decision.policy.settle, decision.policy
+    if began < shows_by:
+        return _later(decision, shows_by)
+    first = decision.record.unseen_at
+    if first is None or first < shows_by:
+        return _later(decision.having(unseen_at=began), began + policy.gone_confirm)
+    if began - first < policy.gone_confirm:
+        return _later(decision, first + policy.gone_confirm)
+    return decision.having(unseen_at=None).ask(WriteOff(purchase))
 
 
 def astray(decision: Decision, machine_id: str, *, booked: bool) -> Decision:
     """A machine that turned up late: the books decide whose it is; one too many is given back."""
-    if booked:
-        return decision.having(unsettled=True)
-    return decision.owe(machine_id, Action.DELETE)
+    if machine_id == decision.record.machine_id:
+        return decision
+    return decision.having(unsettled=True) if booked else _give_back(decision, machine_id)
+
+
+def returned(decision: Decision, machine_id: str) -> Decision:
+    """Novita had confirmed that it was gone, and yet it is there. Nobody counts on it any more."""
+    record = decision.record
+    if machine_id not in record.gone:
+        return decision
+    decision = decision.having(gone=tuple(one for one in record.gone if one != machine_id))
+    kept = record.status is Status.FAILED and record.spec.keep_on_failure
+    if kept and machine_id == record.machine_id:
+        return decision
+    return _give_back(decision, machine_id)
+
+
+def _give_back(decision: Decision, machine_id: str) -> Decision:
+    """Announced where nobody would expect it: beside the instance's own machine, or after the end."""
+    record = decision.record
+    owing = decision.owe(machine_id, Action.DELETE)
+    has_one = record.machine_id not in (None, machine_id, *record.gone)
+    if owing is decision or not (has_one or record.status is Status.TERMINATED):
+        return owing
+    return owing.note("orphan.detected", f"surplus machine {machine_id} is being deleted")
+
+
+def wants_machine(record: Instance) -> bool:
+    """Whether one that turns out bought is taken: by one that waits for it, or is to keep what it has."""
+    kept = record.status is Status.FAILED and record.spec.keep_on_failure
+    has_one = record.machine_id is not None and record.machine_id not in record.gone
+    return not has_one and (record.status is Status.CREATING or kept)
 
 
 def _later(decision: Decision, at_most: datetime) -> Decision:
@@ -50,9 +87,8 @@ def _bought(decision: Decision, purchase: Purchase, machine_id: str) -> Decision
     record = decision.record
     if machine_id == record.machine_id or machine_id in record.gone:
         return decision
-    kept = record.status is Status.FAILED and record.spec.keep_on_failure
-    if record.machine_id is not None or not (record.status is Status.CREATING or kept):
-        return decision.owe(machine_id, Action.DELETE)
+    if not wants_machine(record):
+        return _give_back(decision, machine_id)
     bought_at = purchase.ended_at or decision.now
     decision = decision.having(
         machine_id=machine_id,
@@ -64,7 +100,7 @@ def _bought(decision: Decision, purchase: Purchase, machine_id: str) -> Decision
         seen_at=bought_at,
         acted_at=bought_at,
     )
-    if kept:
+    if record.status is Status.FAILED:
         return decision
     asked_wait = record.spec.boot_wait_seconds
     wait = decision.policy.boot_wait if asked_wait is None else timedelta(seconds=asked_wait)

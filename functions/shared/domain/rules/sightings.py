@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 
 from functions.shared.domain import health
 from functions.shared.domain.decision import Decision, Policy
-from functions.shared.domain.instance import Action, Duty, Fault
+from functions.shared.domain.estimate import Booted
+from functions.shared.domain.instance import Action, Duty, Fault, Instance
 from functions.shared.domain.machine import Endpoint, Machine
 from functions.shared.domain.reading import Reading, addressable, read
 from functions.shared.domain.rules.progress import end_startup, fail
@@ -33,13 +34,17 @@ def seen(decision: Decision, machine: Machine, began: datetime) -> Decision:
         doubted=False,
         novita_status=machine.status,
         region=machine.region or record.region,
-        endpoints=_told(machine.endpoints, record.endpoints),
+        endpoints=told(machine.endpoints, record.endpoints),
         spot_status=machine.spot_status,
         spot_reclaim_at=machine.spot_reclaim_at,
         waiting=record.waiting if record.pending or record.duties else None,
     )
     off_as_asked = record.pending is Action.STOP and read(machine) is Reading.EXITED
-    return _follow(decision, machine, began) if off_as_asked or not record.pending else decision
+    if record.pending and not off_as_asked:
+        return decision
+    after = _follow(decision, machine, began)
+    came_up = record.status is Status.STARTING and read(machine) is Reading.RUNNING and after.events
+    return replace(after, booted=_booted(record, began)) if came_up else after
 
 
 def missing(decision: Decision, machine_id: str, began: datetime) -> Decision:
@@ -57,7 +62,7 @@ def missing(decision: Decision, machine_id: str, began: datetime) -> Decision:
         return decision
     if _confirmed_gone(record.missing_at, record.seen_at or record.created_at, began, policy):
         return gone(decision, machine_id)
-    return decision.having(missing_at=record.missing_at or began, doubted=True)
+    return _doubt(decision.having(missing_at=record.missing_at or began), began)
 
 
 def unlisted(decision: Decision, machine_id: str, began: datetime) -> Decision:
@@ -65,7 +70,13 @@ def unlisted(decision: Decision, machine_id: str, began: datetime) -> Decision:
     record = decision.record
     if machine_id != record.machine_id or machine_id in record.gone or stale(decision, began):
         return decision
-    return decision.having(doubted=True)
+    return _doubt(decision, began)
+
+
+def _doubt(decision: Decision, began: datetime) -> Decision:
+    """Every sweep sees a machine at rest, and none writes that down: until now it was there."""
+    record = decision.record
+    return decision.having(doubted=True, seen_at=began if record.at_rest else record.seen_at)
 
 
 def gone(decision: Decision, machine_id: str) -> Decision:
@@ -75,17 +86,14 @@ def gone(decision: Decision, machine_id: str) -> Decision:
     if machine_id != decision.record.machine_id:
         return decision
     decision = decision.having(missing_at=None, doubted=False, novita_status="removed", pending=None)
-    status = decision.record.status
-    if status in (Status.STARTING, Status.HEALTH_CHECKING):
+    if decision.record.coming_up:
         return fail(decision, Fault("STARTUP_FAILED", "The machine vanished at Novita before it was ready"))
-    if status in (Status.FAILED, Status.DELETING):
+    if decision.record.status in (Status.FAILED, Status.DELETING):
         return decision
     fault = Fault("INSTANCE_NOT_FOUND", "The machine is gone at Novita")
-    again = decision.record.starting_again
-    decision = end_startup(decision, fault) if again else decision.operate("failed", fault)
     owing = decision.record.duties or decision.record.unsettled  # terminated means that nothing is owed
     after = Status.DELETING if owing else Status.TERMINATED
-    return decision.move(after, fault.message, deadline_at=None, health_check=None)
+    return decision.operate("failed", fault).move(after, fault.message, deadline_at=None)
 
 
 def ready(decision: Decision) -> Decision:
@@ -99,7 +107,17 @@ def ready(decision: Decision) -> Decision:
     )
 
 
-def _told(shown: tuple[Endpoint, ...], known: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
+def _booted(record: Instance, began: datetime) -> Booted | None:
+    """It came up at some time between the sighting before and this one."""
+    if record.acted_at is None or not record.product_id:
+        return None
+    not_before = max(record.acted_at, record.seen_at or record.acted_at)
+    seconds = (not_before - record.acted_at + (began - not_before) / 2).total_seconds()
+    kind = record.operation.kind if record.operation and record.starting_again else "create"
+    return Booted(str(kind), record.product_id, record.region or "", seconds)
+
+
+def told(shown: tuple[Endpoint, ...], known: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
     """A list may leave addresses out; what a get has told stays known."""
     return shown if all(end.address for end in shown) and shown else known or shown
 
@@ -140,10 +158,8 @@ def _follow(decision: Decision, machine: Machine, began: datetime) -> Decision:
 
 def _running(decision: Decision) -> Decision:
     record = decision.record
-    moved = record.status is Status.MIGRATING and (record.starting_again or record.ready_at is None)
-    coming_up = record.status is Status.STARTING or moved
     check = record.health_check if record.starting_again else record.spec.health_check
-    check = check if coming_up else None
+    check = check if record.coming_up else None
     if check is None:
         ready_at = record.ready_at or decision.now
         return decision.move(Status.RUNNING, ready_at=ready_at, deadline_at=None).operate("completed")

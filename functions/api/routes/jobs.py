@@ -1,0 +1,178 @@
+"""Routes that show the work behind the API, and set going again what failed for good."""
+
+from datetime import timedelta
+from typing import Annotated, NotRequired, cast
+
+from aws_lambda_powertools.event_handler import Response
+from aws_lambda_powertools.event_handler.openapi.params import Path, Query
+from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
+from typing_extensions import TypedDict
+
+from functions.api.current import asked, caller, wired
+from functions.api.cursors import Cursors
+from functions.api.parameters import IdempotencyKey
+from functions.api.read_jobs import QueueState, ReadJobs
+from functions.api.redrive import Redrive
+from functions.api.responses import stamp
+from functions.api.views import FaultView
+from functions.shared.domain.dead_letter import DeadLetter
+
+router = APIGatewayHttpRouter()
+
+_JOBS = ["jobs"]
+_LISTING = "dead letters"
+
+
+class QueueView(TypedDict):
+    depth: int
+    inFlight: int
+    delayed: int
+    dead: int
+    oldestAgeSeconds: int
+
+
+class JobView(TypedDict):
+    completed: int
+    retried: int
+    failed: int
+
+
+class SweepsView(TypedDict):
+    braked: int
+    incomplete: int
+
+
+class StatsView(TypedDict):
+    queues: dict[str, QueueView]
+    jobs: dict[str, JobView]
+    sweeps: SweepsView
+
+
+class DeadLetterView(TypedDict):
+    id: str
+    queue: str
+    instanceId: NotRequired[str]
+    deliveryId: NotRequired[str]
+    correlationId: NotRequired[str]
+    reason: FaultView
+    error: NotRequired[str]
+    attempts: int
+    diedAt: str
+    redrivenAt: NotRequired[str]
+    body: NotRequired[str]
+
+
+class DeadLettersView(TypedDict):
+    deadLetters: list[DeadLetterView]
+    nextCursor: NotRequired[str]
+
+
+class RedrivenView(TypedDict):
+    id: str
+    instanceId: NotRequired[str]
+    deliveryId: NotRequired[str]
+    message: str
+
+
+@router.get(
+    "/api/jobs/stats",
+    summary="Queues, and jobs done and failed",
+    description=(
+        "`depth`, `inFlight` and `delayed` are SQS's own, approximate numbers. `dead` counts dead letters "
+        "that nobody has redriven. `oldestAgeSeconds` is how long the longest overdue step (or webhook "
+        "attempt) of that queue has been overdue, by the index of what is due: SQS itself tells no age. "
+        "A job is a message: `completed` were handled, `retried` are attempts that failed, `failed` became "
+        "dead letters. `sweeps` counts comparisons with Novita that were braked or not completed."
+    ),
+    tags=_JOBS,
+)
+def stats() -> StatsView:
+    wiring = wired()
+    read = ReadJobs(
+        wiring.depths,
+        wiring.dead_letters,
+        wiring.counts,
+        wiring.waiting,
+        wiring.clock,
+        timedelta(seconds=wiring.settings.resend_seconds),
+    )
+    return {
+        "queues": {name: _queue(state) for name, state in read.queues().items()},
+        "jobs": cast("dict[str, JobView]", read.jobs()),
+        "sweeps": cast("SweepsView", read.sweeps()),
+    }
+
+
+@router.get("/api/jobs/dead", summary="Messages that failed for the last time, newest first", tags=_JOBS)
+def dead(
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+    cursor: Annotated[str | None, Query(max_length=500)] = None,
+) -> DeadLettersView:
+    wiring = wired()
+    cursors = Cursors(wiring.deployments.id)
+    after = cursors.read(cursor, _LISTING) if cursor else None
+    found, end = wiring.dead_letters.page(limit, after)
+    view: DeadLettersView = {"deadLetters": [_letter(one) for one in found]}
+    if end:
+        view["nextCursor"] = cursors.make(end, _LISTING)
+    return view
+
+
+@router.post(
+    "/api/jobs/dead/<letter_id>/redrive",
+    summary="Let what failed go on, with a new message",
+    tags=_JOBS,
+    status_code=202,
+)
+def redrive(
+    letter_id: Annotated[str, Path(max_length=128)], idempotency_key: IdempotencyKey = None
+) -> Response[RedrivenView]:
+    """An instance that failed and has no machine is bought again; a webhook is sent now."""
+    wiring = wired()
+    again = Redrive(
+        wiring.dead_letters,
+        wiring.instances,
+        wiring.deliveries,
+        wiring.answers,
+        wiring.advance,
+        wiring.queues,
+        wiring.policy,
+        wiring.clock,
+    )
+    question = asked(f"redrive {letter_id}", idempotency_key, router.current_event.json_body)
+    given = again(letter_id, actor=caller().id, asked=question)
+    return Response(given.status, "application/json", cast("RedrivenView", given.body))
+
+
+def _queue(state: QueueState) -> QueueView:
+    return {
+        "depth": state.depth.waiting,
+        "inFlight": state.depth.in_flight,
+        "delayed": state.depth.delayed,
+        "dead": state.dead,
+        "oldestAgeSeconds": int(state.oldest_age.total_seconds()),
+    }
+
+
+def _letter(letter: DeadLetter) -> DeadLetterView:
+    failure = letter.failure
+    view: DeadLetterView = {
+        "id": letter.id,
+        "queue": letter.queue,
+        "reason": {"code": failure.fault.code, "message": failure.fault.message},
+        "attempts": failure.attempts,
+        "diedAt": stamp(failure.at),
+    }
+    if letter.instance_id:
+        view["instanceId"] = letter.instance_id
+    if letter.delivery_id:
+        view["deliveryId"] = letter.delivery_id
+    if letter.correlation_id:
+        view["correlationId"] = letter.correlation_id
+    if failure.error:
+        view["error"] = failure.error
+    if letter.redriven_at:
+        view["redrivenAt"] = stamp(letter.redriven_at)
+    if letter.body is not None:
+        view["body"] = letter.body
+    return view

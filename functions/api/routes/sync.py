@@ -1,0 +1,97 @@
+"""The route that reconciles now instead of at the next minute."""
+
+from typing import Annotated, NotRequired
+
+from aws_lambda_powertools.event_handler.openapi.params import Body
+from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
+from typing_extensions import TypedDict
+
+from functions.api.bodies import SyncBody
+from functions.api.current import wired
+from functions.api.views import FaultView
+from functions.shared.domain.findings import Finding, Kind, Outcome
+
+router = APIGatewayHttpRouter()
+
+_MOST_SECONDS = 20.0
+_MOST_SHOWN = 500  # of a kind
+
+
+class FindingView(TypedDict):
+    instanceId: str
+    novitaInstanceId: str
+    action: str
+    done: bool
+
+
+class OverdueView(TypedDict):
+    instances: int
+    deliveries: int
+    events: int
+
+
+class SyncView(TypedDict):
+    complete: bool
+    dryRun: bool
+    braked: bool
+    known: int
+    overdue: OverdueView
+    followed: list[FindingView]
+    doubted: list[FindingView]
+    surplus: list[FindingView]
+    orphans: list[FindingView]
+    error: NotRequired[FaultView]
+
+
+@router.post(
+    "/api/sync",
+    summary="Compare with Novita now",
+    description=(
+        "What the reconciler does every minute, for at most 20 s; `complete` is false if something is left "
+        "or Novita's list could not be read. `braked`: too much would have ended or been orphaned at once, "
+        "so nothing was changed. `action` is the status that a record follows to, `look` (a get by id is "
+        "due), `adopt`, `delete`, `announce` or `keep`; `done` is whether this call did it. With `dryRun` "
+        "nothing is done."
+    ),
+    tags=["service"],
+)
+def sync(body: Annotated[SyncBody | None, Body()] = None) -> SyncView:
+    dry_run = body.dryRun if body else False
+    wiring = wired()
+    with wiring.hurried(_MOST_SECONDS):
+        overdue = wiring.sweep.overdue() if dry_run else wiring.sweep()
+        outcome = wiring.compare(dry_run=dry_run)
+    if not dry_run:
+        braked, incomplete = int(outcome.braked), int(not outcome.complete)
+        wiring.counts.add("sweep", braked=braked, incomplete=incomplete)
+    view: SyncView = {
+        "complete": outcome.complete,
+        "dryRun": dry_run,
+        "braked": outcome.braked,
+        "known": outcome.known,
+        "overdue": {
+            "instances": overdue["instances"],
+            "deliveries": overdue["deliveries"],
+            "events": overdue["events"],
+        },
+        "followed": _shown(outcome, Kind.FOLLOWED),
+        "doubted": _shown(outcome, Kind.DOUBTED),
+        "surplus": _shown(outcome, Kind.SURPLUS),
+        "orphans": _shown(outcome, Kind.ORPHAN),
+    }
+    if outcome.fault:
+        view["error"] = {"code": outcome.fault.code, "message": outcome.fault.message}
+    return view
+
+
+def _shown(outcome: Outcome, kind: Kind) -> list[FindingView]:
+    return [_finding(one) for one in outcome.of(kind)][:_MOST_SHOWN]
+
+
+def _finding(finding: Finding) -> FindingView:
+    return {
+        "instanceId": finding.instance_id,
+        "novitaInstanceId": finding.machine_id,
+        "action": str(finding.action),
+        "done": finding.done,
+    }

@@ -1,0 +1,46 @@
+"""That Novita did not answer just now, remembered for a few seconds: the next caller need not find out again."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from functions.shared.adapters.items import millis
+from functions.shared.adapters.table import Table, Write
+from functions.shared.log import logger
+
+_FAILED = (ClientError, BotoCoreError)
+_KEY = ("silence#novita", "silence")
+
+
+class Silence:
+    """Of reads that somebody waits for. The circuit, which counts more, opens later and lasts longer."""
+
+    def __init__(self, table: Table, clock: Callable[[], datetime], lasts: timedelta) -> None:
+        self._table = table
+        self._clock = clock
+        self._lasts = lasts
+        self._until = datetime.min.replace(tzinfo=UTC)
+
+    def lasts(self) -> bool:
+        """One read of the table, and none while this process knows already."""
+        now = self._clock()
+        if now < self._until:
+            return True
+        try:
+            item = self._table.get(*_KEY)
+        except _FAILED:
+            return False
+        if item is not None:
+            self._until = datetime.fromtimestamp(item["until"] / 1000, UTC)
+        return now < self._until
+
+    def begins(self) -> None:
+        now = self._clock()
+        self._until = now + self._lasts
+        expires = int(self._until.timestamp()) + 60
+        item = {"pk": _KEY[0], "sk": _KEY[1], "kind": "silence", "until": millis(self._until)}
+        try:
+            self._table.put(Write({**item, "expiresAt": expires}))
+        except _FAILED as error:
+            logger.warning("silence not noted", error=type(error).__name__)

@@ -1,0 +1,76 @@
+"""Level-triggered repair: messages may be lost, records are not, so what is overdue gets a new hint."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from functions.shared.adapters.delivery_items import read_delivery
+from functions.shared.adapters.due import Due
+from functions.shared.adapters.items import read_record
+from functions.shared.adapters.queues import Queues
+from functions.shared.adapters.table import Item
+from functions.shared.advance import Advance
+from functions.shared.domain.messages import DeliveryMessage
+from functions.shared.log import logger
+
+_AT_ONCE = 500
+_SPARE_SECONDS = 10.0  # left to whoever reads Novita's list afterwards
+
+
+@dataclass(frozen=True)
+class Sweep:
+    due: Due
+    queues: Queues
+    advance: Advance
+    clock: Callable[[], datetime]
+    grace: timedelta  # how long a message may take before its step counts as overdue
+    resend: timedelta  # how long a hint is given before the next
+    time_left: Callable[[], float]
+
+    def __call__(self) -> dict[str, int]:
+        now = self.clock()
+        counts = {
+            "instances": self._instances(now),
+            "deliveries": self._deliveries(now),
+            "events": self._events(now),
+        }
+        logger.info("swept", extra=counts)
+        return counts
+
+    def overdue(self) -> dict[str, int]:
+        """What a sweep would find, and nothing of it is done."""
+        until = self.clock() - self.grace
+        kinds = {"instances": "instance", "deliveries": "delivery", "events": "event"}
+        return {name: len(self.due.overdue(kind, until, _AT_ONCE)) for name, kind in kinds.items()}
+
+    def _instances(self, now: datetime) -> int:
+        """The current token is sent again, so a step that is under way is never forked."""
+        sent = 0
+        for claimed in self._claimed("instance", now - self.grace, now + self.resend):
+            self.advance.nudge(read_record(claimed), now)
+            sent += 1
+        return sent
+
+    def _deliveries(self, now: datetime) -> int:
+        """What the queue could not hold so long comes here ahead of its time, and is queued for that time."""
+        sent = 0
+        for claimed in self._claimed("delivery", now - self.grace, now + self.resend):
+            delivery = read_delivery(claimed)
+            message = DeliveryMessage(delivery.id, delivery.attempt + 1, delivery.correlation_id)
+            wait = (delivery.next_at or now) - now
+            self.queues.send("webhook", message, wait.total_seconds())
+            sent += 1
+        return sent
+
+    def _events(self, now: datetime) -> int:
+        """An event that was not announced is touched, so that the stream brings it once more."""
+        return sum(1 for _ in self._claimed("event", now - self.resend, now))
+
+    def _claimed(self, kind: str, until: datetime, due_again: datetime) -> Iterator[Item]:
+        """Each for one sweep alone, however many run; what there is no time for is the next one's."""
+        for overdue in self.due.overdue(kind, until, _AT_ONCE):
+            if self.time_left() < _SPARE_SECONDS:
+                return
+            claimed = self.due.claim(overdue, due_again)
+            if claimed is not None:
+                yield claimed

@@ -1,0 +1,27 @@
+"""What is open to everybody: health, the API's description and the page that shows it."""
+
+import requests
+
+from tests.e2e.service import Service
+
+
+def test_health_and_documentation_are_open_and_everything_else_is_not(service: Service) -> None:
+    base = service.stack.api_url
+
+    health = requests.get(f"{base}/health", timeout=30)
+    description = requests.get(f"{base}/openapi.json", timeout=30)
+    page = requests.get(f"{base}/docs", timeout=30)
+    closed = requests.get(f"{base}/api/instances", timeout=30)
+
+    assert (health.status_code, health.json()["status"]) == (200, "ok")
+    assert description.status_code == 200
+    assert description.headers["Content-Type"].startswith("application/json")
+    assert description.json()["openapi"].startswith("3.1")
+    assert "/api/instances/{instance_id}/start" in description.json()["paths"]
+    assert page.status_code == 200
+    assert page.headers["Content-Type"].startswith("text/html")
+    assert "swagger-ui" in page.text.lower()
+    assert (closed.status_code, closed.json()["error"]["code"]) == (401, "UNAUTHORIZED")
+    for answer in (health, description, page, closed):
+        assert answer.headers["X-Request-ID"]
+        assert answer.headers["X-Correlation-ID"]

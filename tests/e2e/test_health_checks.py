@@ -1,0 +1,107 @@
+"""Whether the application inside answers: from the create or the start until it is ready, or given up."""
+
+from tests.e2e.service import Json, Service
+
+QUICK = {"timeoutMs": 1000, "retryAttempts": 0, "retryDelayMs": 100}
+
+
+def results(shown: Json) -> dict[int, tuple[str, str | None]]:
+    """Status and category of every port."""
+    endpoints = shown["healthCheck"]["endpoints"]
+    return {one["port"]: (one["status"], one.get("error", {}).get("category")) for one in endpoints}
+
+
+def test_an_application_that_listens_late_is_ready_when_it_answers(service: Service) -> None:
+    hook = service.simulator.inbox_url("late")
+    service.simulator.app(afterSeconds=600)
+
+    instance_id = service.create(healthCheck=QUICK, webhookUrl=hook)
+
+    assert service.wait(lambda: "healthCheck" in service.instance(instance_id))
+    waiting = service.instance(instance_id)
+    assert waiting["status"] == "health_checking"
+    assert results(waiting) == {8188: ("unhealthy", "bad_gateway"), 80: ("unhealthy", "bad_gateway")}
+    assert "readyAt" not in waiting
+    service.simulator.app(afterSeconds=1)
+    shown = service.wait_for(instance_id, "ready")
+    assert shown["readyAt"]
+    assert shown["healthCheck"]["overall"] == "healthy"
+    assert results(shown) == {8188: ("healthy", None), 80: ("healthy", None)}
+    assert service.statuses(instance_id) == ["creating", "starting", "running", "health_checking", "ready"]
+    assert service.events(instance_id)[-1]["healthCheck"] == shown["healthCheck"]
+    assert service.wait(lambda: len(service.simulator.inbox("late")) == 5)
+    told = [service.opened(message, hook) for message in service.simulator.inbox("late")]
+    assert [one["healthCheck"] for one in told if one["type"] == "instance.ready"] == [shown["healthCheck"]]
+
+
+def test_a_page_that_says_bad_gateway_is_unhealthy_whatever_its_status(service: Service) -> None:
+    service.simulator.app(port=80, status=200, body="<h1>Bad  Gateway</h1>")
+
+    instance_id = service.create(healthCheck=QUICK)
+
+    assert service.wait(lambda: "healthCheck" in service.instance(instance_id))
+    waiting = service.instance(instance_id)
+    assert waiting["healthCheck"]["overall"] == "partial"
+    assert results(waiting) == {8188: ("healthy", None), 80: ("unhealthy", "invalid_response")}
+    service.simulator.app(port=80, status=200, body="welcome")
+    service.wait_for(instance_id, "ready")
+
+
+def test_one_port_and_a_path_can_be_named(service: Service) -> None:
+    service.simulator.app(port=8188, status=500)
+    on_http = {**QUICK, "targetPort": 80, "path": "/healthz?deep=1"}
+
+    created = service.create(name="http", healthCheck=on_http)
+    over_tcp = service.create(name="tcp", healthCheck={**QUICK, "targetPort": 22})
+
+    shown = service.wait_for(created, "ready")
+    assert results(shown) == {80: ("healthy", None)}
+    assert shown["healthCheck"]["endpoints"][0]["endpoint"].endswith("/80/healthz?deep=1")
+    assert results(service.wait_for(over_tcp, "ready")) == {22: ("healthy", None)}
+    restarted = {"targetPort": 80, "healthCheckConfig": QUICK}
+    service.operate(created, "restart", restarted)
+    assert results(service.wait_for(created, "ready")) == {80: ("healthy", None)}
+
+
+def test_ten_slow_endpoints_are_asked_at_once_and_nobody_who_looks_disturbs_them(service: Service) -> None:
+    ports = list(range(8000, 8010))
+    service.simulator.put_template("200", name="ten ports", ports=[{"type": "http", "ports": ports}])
+    service.simulator.app(delayMs=2500)
+
+    instance_id = service.create(templateId="200", healthCheck={**QUICK, "timeoutMs": 10_000})
+
+    shown = service.wait_for(instance_id, "ready")  # it looks far more often than an answer takes
+    assert results(shown) == dict.fromkeys(ports, ("healthy", None))
+    assert all(one["responseTime"] >= 2500 for one in shown["healthCheck"]["endpoints"])
+    assert service.simulator.app_stats()["maxOpen"] == 10
+    assert service.simulator.app_stats()["total"] == 10
+
+
+def test_without_http_endpoints_a_start_is_ready_at_once(service: Service) -> None:
+    instance_id = service.take_over("exited", ports="22/tcp")
+
+    service.operate(instance_id, "start")
+
+    shown = service.wait_for(instance_id, "ready")
+    assert "healthCheck" not in shown
+    assert service.statuses(instance_id) == ["exited", "starting", "running", "ready"]
+
+
+def test_an_application_that_never_answers_fails_the_instance_in_time(service: Service) -> None:
+    service.simulator.app(port=80, status=503)
+    started = service.create(name="started")
+    service.wait_for(started, "running")
+    within_bounds = {**QUICK, "maxWaitTimeMs": 30_000}  # the shortest there is
+    created = service.create(name="created", healthCheck=within_bounds)
+    operation_id = service.operate(started, "restart", {"healthCheckConfig": within_bounds})
+
+    failed = [service.wait_for(instance_id, "failed", seconds=60) for instance_id in (created, started)]
+
+    assert {one["error"]["code"] for one in failed} == {"HEALTH_CHECK_FAILED"}
+    assert results(failed[0]) == {8188: ("healthy", None), 80: ("unhealthy", "service_unavailable")}
+    assert service.wait(lambda: service.operation(operation_id)["status"] == "failed")
+    assert service.operation(operation_id)["error"]["code"] == "HEALTH_CHECK_FAILED"
+    types = [event["type"] for event in service.events(started)]
+    assert types[-2:] == ["instance.failed", "startup.failed"]
+    assert service.wait(lambda: [machine["status"] for machine in service.simulator.live()] == ["exited"])
+    assert service.wait(lambda: "cleanup" not in service.instance(started))

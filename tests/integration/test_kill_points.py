@@ -1,0 +1,201 @@
+"""Every handler killed at every call it makes: the calls come from recordings, so a new call is a new point.
+
+Many instances share a world, each with one death to die, so that all of them come to rest in the same
+virtual time.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from functions.api import create_instance
+from functions.shared.domain.status import Status
+from tests.integration.conftest import Build
+from tests.integration.deaths import AROUND, EVERY_SIDE, FORGETFUL, Deaths, Point, is_one, lives, points
+from tests.integration.wire import Killed
+from tests.integration.world import World
+
+PER_INSTANCE = ("api", "create", "monitor", "startup")
+
+
+@pytest.fixture
+def world(build: Build, monkeypatch: pytest.MonkeyPatch) -> World:
+    # One look-up after the other, so that every run makes the same calls in the same order.
+    monkeypatch.setattr(create_instance, "ThreadPoolExecutor", lambda _: ThreadPoolExecutor(1))
+    made = build(**FORGETFUL)
+    made.announcing = False
+    return made
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One thing that a caller asks for, and how it ends well."""
+
+    ends: Status
+    history: tuple[str, ...]  # of this flow alone
+    ask: Callable[[World, str, str], tuple[int, Any]]  # world, instance id (or a name to be), key
+
+
+def _create(world: World, name: str, key: str) -> tuple[int, Any]:
+    body = {"name": name, "productName": "RTX 4090 24GB", "templateId": "107672"}
+    return world.call("POST", "/api/instances", body, {"idempotency-key": key})
+
+
+def _operate(what: str) -> Callable[[World, str, str], tuple[int, Any]]:
+    def ask(world: World, instance_id: str, key: str) -> tuple[int, Any]:
+        return world.call("POST", f"/api/instances/{instance_id}/{what}", None, {"idempotency-key": key})
+
+    return ask
+
+
+def _delete(world: World, instance_id: str, _: str) -> tuple[int, Any]:
+    return world.call("DELETE", f"/api/instances/{instance_id}")
+
+
+_UP = ("instance.starting", "startup.initiated", "instance.running", "instance.health_checking")
+_READY = (*_UP, "instance.ready", "startup.completed")
+CREATE = Flow(Status.RUNNING, ("instance.creating", "instance.starting", "instance.running"), _create)
+STOP = Flow(Status.STOPPED, ("instance.stopping", "instance.stopped"), _operate("stop"))
+START = Flow(Status.READY, _READY, _operate("start"))
+RESTART = Flow(Status.READY, _READY, _operate("restart"))
+DELETE = Flow(Status.TERMINATED, ("instance.deleting", "instance.terminated"), _delete)
+
+OPERATIONS = {"stop": STOP, "start": START, "restart": RESTART, "delete": DELETE}
+
+
+def _ask(world: World, flow: Flow, about: str, key: str) -> str:
+    """As a caller does who repeats what got no answer; the instance's id."""
+    for _ in range(50):
+        try:
+            with world.wire.handling("api", about):
+                status, answer = flow.ask(world, about, key)
+        except Killed:
+            continue
+        assert status in (201, 202), answer
+        return str(answer["instanceId"])
+    raise AssertionError(f"{about} was killed again and again")
+
+
+def _recorded(world: World, flow: Flow, about: str, key: str) -> tuple[str, list[Point]]:
+    world.wire.calls.clear()
+    world.cold = lambda _: True
+    instance_id = _ask(world, flow, about, key)
+    world.settle(schedule=False)
+    made = [call for call in world.wire.calls if call.handler in PER_INSTANCE]
+    assert world.record(instance_id).status is flow.ends
+    return instance_id, points(made)
+
+
+def _died_everywhere(world: World, flow: Flow, subjects: list[str], found: list[Point]) -> list[str]:
+    """Ask for it for each subject, with other deaths each time; then all must be well."""
+    deaths = Deaths(world)
+    ids: dict[str, str] = {}
+    planned = [*lives(found), *([] for _ in subjects)]
+    for subject, some in zip(subjects, planned, strict=False):
+        deaths.plan(subject, some)
+        instance_id = _ask(world, flow, subject, f"{flow.history}-{subject}")
+        deaths.rename(subject, instance_id)
+        ids[instance_id] = ", ".join(map(str, some))
+    world.settle(schedule=False)
+    deaths.end()
+    _assert_all_is_well(world, flow, ids)
+    return list(ids)
+
+
+def _assert_all_is_well(world: World, flow: Flow, ids: dict[str, str]) -> None:
+    machines = [machine["name"] for machine in world.simulator.instances()]
+    records = {record.id: record for record in world.records()}
+    events = _events(world)
+    for instance_id, point in ids.items():
+        assert records[instance_id].status is flow.ends, f"{point}: {records[instance_id].status}"
+        numbers, types = zip(*events[instance_id], strict=True)
+        assert numbers == tuple(range(1, len(numbers) + 1)), f"{point}: {numbers}"
+        assert types[-len(flow.history) :] == flow.history, f"{point}: {types}"
+        mark = instance_id.removeprefix("inst_").lower()
+        assert sum(mark in name for name in machines) == 1, f"{point}: not exactly one machine was bought"
+    world.assert_books_balance()
+
+
+def _events(world: World) -> dict[str, list[tuple[int, str]]]:
+    found: dict[str, list[tuple[int, str]]] = {}
+    for item in sorted(world.items(), key=lambda item: str(item["sk"])):
+        if item["sk"]["S"].startswith("event#") and item["pk"]["S"].startswith("inst_"):
+            event = item["event"]["M"]
+            found.setdefault(item["pk"]["S"], []).append((int(event["sequence"]["N"]), event["type"]["S"]))
+    return found
+
+
+def _without_repeats(found: dict[str, list[Point]]) -> dict[str, list[Point]]:
+    """Each handler dies once, in the first of the flows, at what is around every call alike."""
+    died: set[tuple[str, str]] = set()
+    kept: dict[str, list[Point]] = {}
+    for name, some in found.items():
+        kept[name] = [one for one in some if EVERY_SIDE or (one.handler, one.call) not in died]
+        died |= {(one.handler, one.call) for one in some if is_one(one.call, AROUND)}
+    return kept
+
+
+def test_a_function_that_dies_at_any_call_loses_nothing_and_buys_nothing_twice(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.wiring.deployments.id()
+    recorded, creating = _recorded(world, CREATE, "recorded", "c")
+    found = {"create": creating}
+    for name, flow in OPERATIONS.items():
+        _, found[name] = _recorded(world, flow, recorded, name)
+    found = _without_repeats(found)
+
+    needed = {name: len(lives(some)) for name, some in found.items()}
+    ids = _died_everywhere(world, CREATE, [f"i{n}" for n in range(max(needed.values()))], found["create"])
+    for name, flow in OPERATIONS.items():
+        enough = max(needed["stop"], needed["start"]) if name == "stop" else needed[name]
+        _died_everywhere(world, flow, ids[:enough], found[name])
+
+    with capsys.disabled():
+        tried = {name: len(some) for name, some in found.items()}
+        print(f" kill points tried: {sum(tried.values())} {tried} on {len(ids)} instances", end="")  # noqa: T201
+
+
+def test_a_request_that_died_and_is_not_repeated_leaves_an_instance_or_nothing(world: World) -> None:
+    world.cold = lambda _: True
+    _ask(world, CREATE, "recorded", "recorded")
+    found = points(call for call in world.wire.calls if call.handler == "api")
+    world.wire.calls.clear()
+    deaths = Deaths(world)
+
+    for number, point in enumerate(found):
+        deaths.plan(f"i{number}", [point])
+        with pytest.raises(Killed), world.wire.handling("api", f"i{number}"):
+            _create(world, f"i{number}", f"i{number}")
+        world.restart()
+    deaths.end()
+    world.settle()
+
+    stored = {f"i{number}" for number, point in enumerate(found) if _after_the_write(point)} | {"recorded"}
+    assert {record.name for record in world.records()} == stored
+    assert {record.status for record in world.records()} == {Status.RUNNING}
+    assert len(world.simulator.instances()) == len(stored)
+
+
+def _after_the_write(point: Point) -> bool:
+    return "TransactWriteItems" in point.call or "SendMessage" in point.call
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("call", ["GetItem deployment/deployment", "PutItem deployment/deployment"])
+def test_the_first_purchase_of_a_deployment_may_die_while_its_id_is_made(
+    world: World, call: str, after: bool
+) -> None:
+    instance_id = _ask(world, CREATE, "first", "key")
+    deaths = Deaths(world)
+    deaths.plan(instance_id, [Point("create", call, 1, after)])
+
+    world.settle()
+
+    deaths.end()
+    (machine,) = world.simulator.instances()
+    assert world.record(instance_id).status is Status.RUNNING
+    assert world.wiring.deployments.id() in machine["name"]

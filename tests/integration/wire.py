@@ -1,0 +1,166 @@
+"""Every call that the functions make to AWS and Novita, seen as it leaves and as its answer arrives."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+from functions.shared.adapters.novita.calls import Answer, Lost
+from functions.shared.adapters.novita.calls import Call as NovitaCall
+from functions.shared.adapters.novita.client import Novita
+from functions.shared.wiring import Wiring, wiring
+
+
+class Killed(BaseException):
+    """The function dies here, as a Lambda function does: nothing of ours can catch it."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """One call: which handler made it, to whom, and what about, without ids that differ between runs."""
+
+    handler: str
+    about: str  # the instance, where the handler was called for one
+    invocation: int
+    name: str
+    params: Any
+
+    @property
+    def writes(self) -> bool:
+        reads = ("GetItem", "Query", "GetSecretValue", "novita GET")
+        return not any(read in self.name for read in reads)
+
+
+Hook = Callable[[Made], None]
+
+
+class Wire:
+    """`before` and `after` are asked about every call; what they raise is raised in the handler."""
+
+    def __init__(self) -> None:
+        self.calls: list[Made] = []
+        self.hinted: set[str] = set()  # queues that a message without delay was sent to
+        self.news = False  # an event was written, so that the stream has something for the announcer
+        self.handler = self.about = ""
+        self.invocation = 0
+        self.before: Hook | None = None
+        self.after: Hook | None = None
+
+    def leaving(self, name: str, params: Any) -> Made:
+        made = Made(self.handler, self.about, self.invocation, name, params)
+        self.calls.append(made)
+        if self.before:
+            self.before(made)
+        return made
+
+    def arrived(self, made: Made) -> None:
+        if made.name.startswith("SendMessage ") and not made.params["DelaySeconds"]:
+            self.hinted.add(made.name.removeprefix("SendMessage "))
+        self.news |= made.writes and "/event" in made.name and made.handler != "announce"
+        if self.after:
+            self.after(made)
+
+    @contextmanager
+    def handling(self, handler: str, about: str = "") -> Iterator[None]:
+        outer = self.handler, self.about
+        self.handler, self.about = handler, about
+        self.invocation += 1
+        try:
+            yield
+        finally:
+            self.handler, self.about = outer
+
+    @contextmanager
+    def silent(self) -> Iterator[None]:
+        """Without hooks, for what a hook itself does."""
+        hooks, self.before, self.after = (self.before, self.after), None, None
+        try:
+            yield
+        finally:
+            self.before, self.after = hooks
+
+
+class WatchedWiring(Wiring):
+    """The real wiring, with every client's calls told to the wire."""
+
+    wire: Wire
+
+    def client(self, service: Any) -> Any:
+        return _watched(service, os.environ["AWS_ENDPOINT_URL"])
+
+    @cached_property
+    def novita(self) -> Novita:
+        made = super().novita
+        made._attempts._transport = _WatchedTransport(made._attempts._transport, self.wire)
+        return made
+
+
+@cache
+def _watched(service: str, _: str) -> Any:
+    """Made once for each emulator: making a client takes longer than most tests."""
+    # One attempt: a test that means a repeated call says so itself.
+    config = Config(connect_timeout=2, read_timeout=20, retries={"total_max_attempts": 1})
+    made = boto3.client(service, config=config)  # type: ignore[call-overload]
+    made.meta.events.register("provide-client-params", _leaving)
+    made.meta.events.register("after-call", _arrived)
+    return made
+
+
+def _leaving(params: Any, model: Any, context: Any, **_: Any) -> None:
+    context["made"] = _wire().leaving(described(model.name, params), params)
+
+
+def _arrived(context: Any, **_: Any) -> None:
+    _wire().arrived(context["made"])
+
+
+def _wire() -> Wire:
+    in_use = wiring()
+    assert isinstance(in_use, WatchedWiring)
+    return in_use.wire
+
+
+@dataclass(frozen=True)
+class _WatchedTransport:
+    inner: Any
+    wire: Wire
+
+    def send(self, call: NovitaCall, **limits: Any) -> Answer | Lost:
+        made = self.wire.leaving(f"novita {call.method} {call.path}", call.body or call.query)
+        outcome: Answer | Lost = self.inner.send(call, **limits)
+        self.wire.arrived(made)
+        return outcome
+
+
+def described(operation: str, params: Any) -> str:
+    """A name that is the same in every run: `GetItem instance record`, `SendMessage monitor`."""
+    if "QueueUrl" in params:
+        return f"{operation} {params['QueueUrl'].rpartition('-')[2]}"
+    if "TransactItems" in params:
+        puts = [_kind(one["Put"]["Item"]) for one in params["TransactItems"]]
+        return f"{operation} {' '.join(puts)}"
+    key = params.get("Key") or params.get("Item")
+    if key:
+        return f"{operation} {_kind(key)}"
+    if "KeyConditionExpression" in params:
+        values = params["ExpressionAttributeValues"]
+        about = values.get(":due") or values.get(":sk") or values.get(":key") or {"S": "?"}
+        return f"{operation} {about['S']}"
+    return operation
+
+
+def _kind(key: Any) -> str:
+    place = key["pk"]["S"].partition("#")[0].partition("_")[0]
+    return f"{place}/{key['sk']['S'].partition('#')[0]}"
+
+
+def sent(made: Made) -> dict[str, Any]:
+    """The body of a SendMessage."""
+    body: dict[str, Any] = json.loads(made.params["MessageBody"])
+    return body

@@ -1,0 +1,107 @@
+"""Idempotency keys: the first answer again, within a day, to the same caller, route and body."""
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from functions.shared.adapters.answers import Answer, Answers, question
+from functions.shared.adapters.table import ConditionFailed, Table
+from functions.shared.domain.errors import CallerError
+from tests.unit.builders import NOW, after
+
+ASKED = question("key_1", "POST /api/instances", "k", {"a": 1, "b": [2]})
+GIVEN = Answer(201, {"instanceId": "inst_1", "price": 0.25, "none": None}, "/api/instances/inst_1")
+DAY = 86_400
+
+
+class Clock:
+    now: datetime = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def answers(table: Table, clock: Clock) -> Answers:
+    return Answers(table, clock)
+
+
+def test_the_first_answer_is_given_again(table: Table, answers: Answers) -> None:
+    table.transact([answers.write(ASKED, GIVEN)])
+
+    assert answers.find(ASKED) == GIVEN
+
+
+def test_an_unused_key_has_no_answer(answers: Answers) -> None:
+    assert answers.find(ASKED) is None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ("key_2", "POST /api/instances", "k"),
+        ("key_1", "POST /api/instances/inst_1/start", "k"),
+        ("key_1", "POST /api/instances", "K"),
+        ("key_1POST /api/instances", "", "k"),
+    ],
+)
+def test_another_caller_route_or_key_is_another_question(
+    table: Table, answers: Answers, other: tuple[str, str, str]
+) -> None:
+    table.transact([answers.write(ASKED, GIVEN)])
+
+    assert answers.find(question(*other, {"a": 1, "b": [2]})) is None
+
+
+@pytest.mark.parametrize("body", [{"a": 1}, {"a": 1, "b": [2, 3]}, {"a": "1", "b": [2]}, None, []])
+def test_another_body_under_the_same_key_is_refused(table: Table, answers: Answers, body: Any) -> None:
+    table.transact([answers.write(ASKED, GIVEN)])
+
+    with pytest.raises(CallerError) as caught:
+        answers.find(question("key_1", "POST /api/instances", "k", body))
+
+    assert caught.value.code == "IDEMPOTENCY_KEY_REUSED"
+
+
+def test_the_order_of_fields_does_not_make_another_body(table: Table, answers: Answers) -> None:
+    table.transact([answers.write(ASKED, GIVEN)])
+
+    assert answers.find(question("key_1", "POST /api/instances", "k", {"b": [2], "a": 1})) == GIVEN
+
+
+def test_text_that_is_no_unicode_is_still_a_body() -> None:
+    assert question("k", "r", "k", {"a": "\ud800"}) != question("k", "r", "k", {"a": "?"})
+
+
+def test_of_two_writes_at_the_same_moment_one_wins(table: Table, answers: Answers) -> None:
+    first, second = answers.write(ASKED, GIVEN), answers.write(ASKED, Answer(201, {"instanceId": "inst_2"}))
+    table.transact([first])
+
+    with pytest.raises(ConditionFailed):
+        table.transact([second])
+
+    assert answers.find(ASKED) == GIVEN
+
+
+@pytest.mark.parametrize("waited", [DAY - 1, DAY, DAY + 0.5, 2 * DAY])
+def test_a_key_is_either_answered_or_free_never_neither(
+    table: Table, answers: Answers, clock: Clock, waited: float
+) -> None:
+    """The table removes what has expired hours later, so both look at the time."""
+    table.transact([answers.write(ASKED, GIVEN)])
+    clock.now = after(waited)
+
+    found = answers.find(ASKED)
+    try:
+        table.transact([answers.write(ASKED, GIVEN)])
+        free = True
+    except ConditionFailed:
+        free = False
+
+    assert (found is None) == free == (waited >= DAY)

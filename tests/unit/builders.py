@@ -1,0 +1,103 @@
+"""Records, machines and purchases for tests: a plain one of each, with whatever the test is about."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from functions.shared.domain.commands import begin_create
+from functions.shared.domain.decision import Decision, Policy
+from functions.shared.domain.instance import Action, Duty, Instance, Operation, Spec
+from functions.shared.domain.machine import Endpoint, Machine
+from functions.shared.domain.purchase import Outcome, Purchase
+from functions.shared.domain.status import Status
+
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+POLICY = Policy()
+OWN = "m-own"
+HTTP = Endpoint(8188, "http", "https://8188.example")
+
+
+def after(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)
+
+
+def ago(seconds: float) -> datetime:
+    return NOW - timedelta(seconds=seconds)
+
+
+def new_spec(**changes: Any) -> Spec:
+    return Spec(**{"product_name": "RTX 4090 24GB", "template_id": "107672"} | changes)
+
+
+def new_instance(status: Status = Status.CREATING, **changes: Any) -> Instance:
+    """As it would be after a purchase a minute ago, unless it is creating."""
+    bought = {
+        "machine_id": OWN,
+        "purchases": 1,
+        "bought_at": ago(60),
+        "acted_at": ago(60),
+        "seen_at": ago(60),
+        "expects_endpoints": True,
+        "endpoints": (HTTP,),
+    }
+    plain: dict[str, Any] = {
+        "id": "inst_01JGFJJZ00ABCDEFGHJKMNPQRS",
+        "name": "test",
+        "spec": new_spec(),
+        "status": status,
+        "created_at": ago(3600),
+        "updated_at": ago(60),
+        "deadline_at": None,
+        "next_check_at": NOW,
+        "actor": "key_1",
+        "correlation_id": "corr",
+        "version": 3,
+        "token": "token-3",
+        "sequence": 7,
+    }
+    return Instance(**plain | (bought if status is not Status.CREATING else {}) | changes)
+
+
+def new_machine(status: str, machine_id: str = OWN, **changes: Any) -> Machine:
+    plain: dict[str, Any] = {"id": machine_id, "name": "ours", "status": status, "endpoints": (HTTP,)}
+    return Machine(**plain | changes)
+
+
+def new_purchase(outcome: Outcome, number: int = 1, **changes: Any) -> Purchase:
+    bought = {"machine_id": OWN} if outcome is Outcome.BOUGHT else {}
+    ended = {} if outcome is Outcome.INTENDED else {"ended_at": ago(60)}
+    plain: dict[str, Any] = {
+        "instance_id": "inst_01JGFJJZ00ABCDEFGHJKMNPQRS",
+        "number": number,
+        "name": f"test-dep-ulid-{number}",
+        "outcome": outcome,
+        "intended_at": ago(90),
+        "lease_until": after(90),
+    }
+    return Purchase(**plain | bought | ended | changes)
+
+
+def new_operation(kind: Action, status: str = "monitoring", **changes: Any) -> Operation:
+    plain: dict[str, Any] = {"id": f"op_{kind}", "kind": kind, "status": status}
+    return Operation(**plain | {"actor": "key_1", "began_at": ago(120)} | changes)
+
+
+def new_duty(action: Action = Action.DELETE, machine_id: str = OWN, **changes: Any) -> Duty:
+    plain: dict[str, Any] = {"machine_id": machine_id, "action": action, "seen_at": ago(60)}
+    return Duty(**plain | changes)
+
+
+def deciding(record: Instance, now: datetime = NOW) -> Decision:
+    return Decision(record, now, POLICY, now, "key_1")
+
+
+def created(name: str = "test", instance_id: str = "inst_01JGFJJZ00ABCDEFGHJKMNPQRS") -> Decision:
+    return begin_create(
+        instance_id=instance_id,
+        name=name,
+        spec=new_spec(),
+        webhook_url=None,
+        actor="key_1",
+        correlation_id="corr",
+        now=NOW,
+        policy=POLICY,
+    )

@@ -1,0 +1,234 @@
+"""What follows from the books: product.md §4."""
+
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+
+from functions.shared.domain.decide import decide
+from functions.shared.domain.instance import Action
+from functions.shared.domain.observation import (
+    Act,
+    Astray,
+    Books,
+    Buy,
+    Look,
+    LookUp,
+    NotThere,
+    Returned,
+    Review,
+    WriteOff,
+)
+from functions.shared.domain.purchase import Outcome
+from functions.shared.domain.status import Status
+from tests.unit.builders import NOW, OWN, POLICY, after, ago, new_duty, new_instance, new_purchase, new_spec
+
+CREATING = new_instance(Status.CREATING, deadline_at=after(600))
+UNSETTLED = replace(CREATING, unsettled=True, purchases=1)
+INTENDED, UNCLEAR = new_purchase(Outcome.INTENDED), new_purchase(Outcome.UNCLEAR)
+BOUGHT, REFUSED, ABSENT = (
+    new_purchase(Outcome.BOUGHT),
+    new_purchase(Outcome.REFUSED),
+    new_purchase(Outcome.ABSENT),
+)
+WITHOUT_CREATING = sorted(set(Status) - {Status.CREATING})
+
+
+@pytest.mark.parametrize("settled", [(), (REFUSED,), (ABSENT,), (REFUSED, ABSENT)])
+def test_with_every_purchase_settled_and_none_bought_one_is_made(settled: tuple[object, ...]) -> None:
+    decision = decide(UNSETTLED, Books(settled), NOW, POLICY)  # type: ignore[arg-type]
+
+    assert decision.call == Buy()
+    assert not decision.record.unsettled
+
+
+def test_while_a_purchase_is_under_way_nobody_buys() -> None:
+    decision = decide(CREATING, Books((REFUSED, INTENDED)), NOW, POLICY)
+
+    assert decision.call is None
+    assert decision.record.unsettled
+    assert decision.record.next_check_at == after(30)
+
+
+def test_the_end_of_a_lease_is_waited_for_no_longer_than_that() -> None:
+    soon = replace(INTENDED, lease_until=after(3))
+
+    decision = decide(UNSETTLED, Books((soon,)), NOW, POLICY)
+
+    assert decision.record.next_check_at == after(3)
+
+
+@pytest.mark.parametrize("purchase", [UNCLEAR, replace(INTENDED, lease_until=NOW)])
+def test_an_unclear_purchase_or_one_whose_buyer_is_dead_is_looked_up(purchase: object) -> None:
+    decision = decide(UNSETTLED, Books((purchase,)), NOW, POLICY)  # type: ignore[arg-type]
+
+    assert decision.call == LookUp(purchase)  # type: ignore[arg-type]
+
+
+def test_not_there_within_the_settling_time_waits() -> None:
+    unclear = replace(UNCLEAR, ended_at=ago(119))
+
+    decision = decide(UNSETTLED, NotThere(unclear, NOW), NOW, POLICY)
+
+    assert decision.call is None
+    assert decision.record.unsettled
+    assert decision.record.next_check_at == after(1)
+
+
+def test_not_there_twice_after_the_settling_time_is_written_off() -> None:
+    unclear = replace(UNCLEAR, ended_at=ago(140))
+    abandoned = replace(INTENDED, lease_until=ago(140))
+    looked_for = replace(UNSETTLED, unseen_at=ago(10))
+
+    for purchase in (unclear, abandoned):
+        assert decide(looked_for, NotThere(purchase, NOW), NOW, POLICY).call == WriteOff(purchase)
+
+
+@pytest.mark.parametrize("before", [None, ago(9), ago(30)])
+def test_not_there_once_or_too_soon_after_another_is_looked_up_again(before: datetime | None) -> None:
+    """30 s ago the settling time was not over, so that one does not count."""
+    purchase = replace(UNCLEAR, ended_at=ago(140))
+
+    decision = decide(replace(UNSETTLED, unseen_at=before), NotThere(purchase, NOW), NOW, POLICY)
+
+    assert decision.call is None
+    assert decision.record.unsettled
+    assert decision.record.unseen_at == (ago(9) if before == ago(9) else NOW)
+
+
+def test_a_look_up_that_began_before_the_settling_time_was_over_writes_nothing_off() -> None:
+    unclear = replace(UNCLEAR, ended_at=ago(120))
+
+    decision = decide(UNSETTLED, NotThere(unclear, ago(1)), NOW, POLICY)
+
+    assert decision.call is None
+
+
+def test_a_bought_machine_is_the_instances_and_its_boot_is_timed_from_then() -> None:
+    decision = decide(UNSETTLED, Books((REFUSED, replace(BOUGHT, number=2, region="EU"))), NOW, POLICY)
+
+    record = decision.record
+    assert (record.status, record.machine_id, record.region) == (Status.STARTING, OWN, "EU")
+    assert record.bought_at == record.acted_at == ago(60)
+    assert record.deadline_at == ago(60) + POLICY.boot_wait
+    assert not record.unsettled
+    assert decision.call == Look(OWN)
+
+
+def test_the_requests_own_wait_goes_before_the_settings() -> None:
+    record = replace(UNSETTLED, spec=new_spec(boot_wait_seconds=90.0))
+
+    assert decide(record, Books((BOUGHT,)), NOW, POLICY).record.deadline_at == after(30)
+
+
+def test_of_two_that_turn_up_one_is_adopted_and_the_other_given_back() -> None:
+    second = replace(BOUGHT, number=2, machine_id="m-2")
+
+    decision = decide(UNSETTLED, Books((BOUGHT, second)), NOW, POLICY)
+
+    assert decision.record.machine_id == OWN
+    assert [(duty.machine_id, duty.action) for duty in decision.record.duties] == [("m-2", Action.DELETE)]
+    assert decision.call == Act(Action.DELETE, "m-2")
+
+
+@pytest.mark.parametrize("status", WITHOUT_CREATING)
+def test_nobody_buys_for_an_instance_that_is_not_creating(status: Status) -> None:
+    record = new_instance(status, unsettled=True, machine_id=None)
+
+    for books in ((), (REFUSED,), (ABSENT,)):
+        decision = decide(record, Books(books), NOW, POLICY)
+
+        assert decision.call != Buy()
+        assert not decision.record.unsettled
+
+
+@pytest.mark.parametrize("status", [Status.DELETING, Status.TERMINATED, Status.FAILED])
+def test_one_that_turns_out_bought_too_late_is_given_back(status: Status) -> None:
+    record = new_instance(status, unsettled=True, machine_id=None)
+
+    decision = decide(record, Books((BOUGHT,)), NOW, POLICY)
+
+    assert decision.call == Act(Action.DELETE, OWN)
+    assert decision.record.status is status
+    assert not decision.record.at_rest
+
+
+def test_one_that_turns_out_bought_on_a_failed_instance_that_keeps_is_its_machine() -> None:
+    record = new_instance(Status.FAILED, unsettled=True, machine_id=None, spec=new_spec(keep_on_failure=True))
+
+    decision = decide(record, Books((BOUGHT,)), NOW, POLICY)
+
+    assert (decision.record.status, decision.record.machine_id) == (Status.FAILED, OWN)
+    assert decision.record.at_rest
+
+
+def test_what_is_gone_is_neither_adopted_nor_given_back_again() -> None:
+    redriven = replace(UNSETTLED, machine_id=OWN, gone=(OWN,))
+
+    same = decide(redriven, Books((BOUGHT,)), NOW, POLICY)
+    another = decide(redriven, Books((BOUGHT, replace(BOUGHT, number=2, machine_id="m-2"))), NOW, POLICY)
+
+    assert same.call == Buy()
+    assert (another.record.machine_id, another.record.duties) == ("m-2", ())
+
+
+@pytest.mark.parametrize("status", [Status.DELETING, Status.FAILED, Status.RUNNING, Status.TERMINATED])
+def test_an_instance_stays_due_while_a_purchase_may_turn_out_bought(status: Status) -> None:
+    record = new_instance(status, unsettled=True, gone=(OWN,))
+
+    for open_one in (INTENDED, UNCLEAR):
+        looked_up = decide(record, Books((open_one,)), NOW, POLICY)
+        decision = decide(record, NotThere(open_one, NOW), NOW, POLICY) if looked_up.call else looked_up
+
+        assert decision.record.status is status
+        assert decision.record.unsettled
+        assert decision.record.next_check_at == after(30)
+
+
+def test_a_machine_found_by_its_mark_sends_the_instance_to_its_books() -> None:
+    for status in Status:
+        record = new_instance(status, gone=(OWN,) if status is Status.TERMINATED else ())
+
+        decision = decide(record, Astray("m-late", booked=True), NOW, POLICY)
+
+        assert decision.call == Review()
+        assert decision.record.unsettled
+
+
+def test_a_machine_that_no_purchase_explains_is_given_back_but_never_the_instances_own() -> None:
+    record = new_instance(Status.RUNNING)
+
+    other = decide(record, Astray("m-copy", booked=False), NOW, POLICY)
+    own = decide(record, Astray(OWN, booked=False), NOW, POLICY)
+
+    assert other.call == Act(Action.DELETE, "m-copy")
+    assert own.record.duties == ()
+    assert own.record.at_rest
+
+
+@pytest.mark.parametrize("status", [Status.TERMINATED, Status.FAILED, Status.DELETING])
+def test_a_machine_that_was_gone_and_comes_back_is_given_back(status: Status) -> None:
+    record = new_instance(status, gone=(OWN, "m-2"))
+
+    decision = decide(record, Returned(OWN), NOW, POLICY)
+
+    assert decision.call == Act(Action.DELETE, OWN)
+    assert decision.record.gone == ("m-2",)
+    assert decide(record, Returned("m-3"), NOW, POLICY).record.gone == (OWN, "m-2")
+
+
+def test_a_kept_machine_that_comes_back_is_kept() -> None:
+    record = new_instance(Status.FAILED, gone=(OWN,), spec=new_spec(keep_on_failure=True))
+
+    decision = decide(record, Returned(OWN), NOW, POLICY)
+
+    assert (decision.record.gone, decision.record.duties, decision.call) == ((), (), None)
+
+
+def test_a_duty_that_is_held_is_not_taken_on_twice() -> None:
+    held = new_duty(machine_id="m-2", asked_at=ago(60))
+    record = new_instance(Status.RUNNING, unsettled=True, duties=(held,))
+
+    decision = decide(record, Books((replace(BOUGHT, machine_id="m-2"),)), NOW, POLICY)
+
+    assert decision.record.duties == (held,)

@@ -1,0 +1,180 @@
+"""What time alone does: the next call of each situation, and what a passed deadline means."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from functions.shared.domain.decide import decide
+from functions.shared.domain.health import HealthCheck
+from functions.shared.domain.instance import Action, Fault, Instance
+from functions.shared.domain.observation import Act, Call, Look, Probe, Review, Tick
+from functions.shared.domain.status import Status
+from tests.unit.builders import NOW, OWN, POLICY, after, ago, new_duty, new_instance, new_operation, new_spec
+
+KEEP = new_spec(keep_on_failure=True)
+CHECKED = new_spec(health_check=HealthCheck())
+START: dict[str, Any] = {
+    "operation": new_operation(Action.START),
+    "health_check": HealthCheck(),
+    "ready_at": ago(3000),
+}
+
+# What the first call of a step is.
+ASKED: list[tuple[Instance, Call | None]] = [
+    (new_instance(Status.CREATING), Review()),
+    (new_instance(Status.STARTING), Look(OWN)),
+    (new_instance(Status.STARTING, pending=Action.START, **START), Act(Action.START, OWN)),
+    (new_instance(Status.STARTING, pending=Action.RESTART, **START), Act(Action.RESTART, OWN)),
+    (new_instance(Status.STARTING, **START), Look(OWN)),
+    (new_instance(Status.RUNNING), None),
+    (new_instance(Status.RUNNING, doubted=True), Look(OWN)),
+    (new_instance(Status.HEALTH_CHECKING), Probe()),
+    (new_instance(Status.READY), None),
+    (new_instance(Status.STOPPING, pending=Action.STOP), Act(Action.STOP, OWN)),
+    (new_instance(Status.STOPPING), Look(OWN)),
+    (new_instance(Status.STOPPED), None),
+    (new_instance(Status.EXITED), None),
+    (new_instance(Status.MIGRATING), Look(OWN)),
+    (new_instance(Status.FAILED), None),
+    (new_instance(Status.FAILED, unsettled=True), Review()),
+    (new_instance(Status.FAILED, duties=(new_duty(Action.STOP),)), Act(Action.STOP, OWN)),
+    (new_instance(Status.FAILED, duties=(new_duty(asked_at=ago(60)),)), Look(OWN)),
+    (new_instance(Status.DELETING, duties=(new_duty(),)), Act(Action.DELETE, OWN)),
+    (new_instance(Status.DELETING, unsettled=True, machine_id=None), Review()),
+    (new_instance(Status.TERMINATED, gone=(OWN,)), None),
+    (new_instance(Status.TERMINATED, gone=(OWN,), unsettled=True), Review()),
+    (
+        new_instance(Status.TERMINATED, gone=(OWN,), duties=(new_duty(machine_id="m-late"),)),
+        Act(Action.DELETE, "m-late"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("record", "call"), ASKED, ids=lambda one: str(getattr(one, "status", one)))
+def test_a_step_begins_with_what_the_instance_needs(record: Instance, call: Call | None) -> None:
+    decision = decide(record, Tick(), NOW, POLICY)
+
+    assert decision.call == call
+    assert decision.events == ()
+    if call is None:
+        assert (decision.record.next_check_at is None) == decision.record.at_rest
+
+
+def test_deleting_with_nothing_left_to_give_back_is_terminated() -> None:
+    record = new_instance(
+        Status.DELETING, machine_id=None, purchases=0, operation=new_operation(Action.DELETE)
+    )
+
+    decision = decide(record, Tick(), NOW, POLICY)
+
+    assert decision.record.status is Status.TERMINATED
+    assert decision.record.next_check_at is None
+    assert [operation.status for operation in decision.operations] == ["completed"]
+
+
+def test_a_machine_that_nobody_has_seen_gone_keeps_its_instance_from_being_terminated() -> None:
+    decision = decide(new_instance(Status.DELETING), Tick(), NOW, POLICY)
+
+    assert decision.record.status is Status.DELETING
+    assert [(duty.machine_id, duty.action) for duty in decision.record.duties] == [(OWN, Action.DELETE)]
+    assert decision.record.next_check_at is not None
+
+
+# What a passed deadline means: the code, and what is done about the machine.
+LATE: list[tuple[str, Instance, str, Action | None]] = [
+    ("nothing bought", new_instance(Status.CREATING), "PURCHASE_TIMEOUT", None),
+    (
+        "nothing to be had",
+        new_instance(Status.CREATING, waiting=Fault("PRICE_CAP_EXCEEDED", "too dear")),
+        "PRICE_CAP_EXCEEDED",
+        None,
+    ),
+    ("first boot", new_instance(Status.STARTING), "STARTUP_TIMEOUT", Action.DELETE),
+    ("first boot, keep", new_instance(Status.STARTING, spec=KEEP), "STARTUP_TIMEOUT", None),
+    (
+        "a restart that was refused",
+        new_instance(Status.STARTING, ready_at=ago(3000), operation=new_operation(Action.RESTART, "failed")),
+        "STARTUP_TIMEOUT",
+        Action.STOP,
+    ),
+    ("first boot, moved", new_instance(Status.MIGRATING), "STARTUP_TIMEOUT", Action.DELETE),
+    (
+        "start never taken",
+        new_instance(Status.STARTING, pending=Action.START, **START),
+        "STARTUP_TIMEOUT",
+        Action.STOP,
+    ),
+    ("start", new_instance(Status.STARTING, **START), "STARTUP_TIMEOUT", Action.STOP),
+    ("start, moved", new_instance(Status.MIGRATING, **START), "STARTUP_TIMEOUT", Action.STOP),
+    ("start, keep", new_instance(Status.STARTING, spec=KEEP, **START), "STARTUP_TIMEOUT", None),
+    (
+        "first check",
+        new_instance(Status.HEALTH_CHECKING, spec=CHECKED),
+        "HEALTH_CHECK_FAILED",
+        Action.DELETE,
+    ),
+    (
+        "check after a start",
+        new_instance(Status.HEALTH_CHECKING, **START),
+        "HEALTH_CHECK_FAILED",
+        Action.STOP,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("record", "code", "action"), [row[1:] for row in LATE], ids=[row[0] for row in LATE]
+)
+def test_a_passed_deadline_fails_and_stops_the_cost(
+    record: Instance, code: str, action: Action | None
+) -> None:
+    again = record.starting_again
+
+    decision = decide(replace(record, deadline_at=NOW), Tick(), NOW, POLICY)
+
+    assert decision.record.status is Status.FAILED
+    assert decision.record.error
+    assert decision.record.error.code == code
+    assert [event.type for event in decision.events] == ["instance.failed"] + ["startup.failed"] * again
+    assert [operation.status for operation in decision.operations] == ["failed"] * again
+    assert decision.call == (Act(action, OWN) if action else None)
+    assert decision.record.at_rest == (action is None)
+    assert (decision.record.next_check_at is None) == (action is None)
+
+
+@pytest.mark.parametrize("record", [row[1] for row in LATE], ids=[row[0] for row in LATE])
+def test_before_its_deadline_nothing_fails(record: Instance) -> None:
+    decision = decide(replace(record, deadline_at=after(0.001)), Tick(), NOW, POLICY)
+
+    assert decision.events == ()
+    assert decision.record.status is record.status
+
+
+@pytest.mark.parametrize("status", set(Status) - {row[1].status for row in LATE})
+def test_other_statuses_have_no_deadline(status: Status) -> None:
+    record = new_instance(
+        status, deadline_at=ago(1), gone=(OWN,) if status is Status.TERMINATED else (), duties=(new_duty(),)
+    )
+
+    decision = decide(record, Tick(), NOW, POLICY)
+
+    assert decision.events == ()
+
+
+def test_an_unclear_purchase_outlives_the_deadline_of_the_instance() -> None:
+    record = new_instance(Status.CREATING, unsettled=True, purchases=1, deadline_at=NOW)
+
+    decision = decide(record, Tick(), NOW, POLICY)
+
+    assert decision.record.status is Status.FAILED
+    assert decision.call == Review()
+    assert not decision.record.at_rest
+
+
+def test_a_wait_never_outlasts_the_deadline() -> None:
+    record = new_instance(Status.STARTING, deadline_at=after(5), looked_at=NOW)
+
+    decision = decide(record, Tick(), NOW, POLICY)
+
+    assert decision.record.next_check_at == after(5)

@@ -1,0 +1,65 @@
+"""The one table in this process, with the indexes that the stack gives it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any
+
+import boto3
+from moto import mock_aws
+
+from functions.shared.adapters.instances import Instances
+from functions.shared.adapters.table import Table
+
+# name: (partition key, sort key, its type, what it carries), as infra.table has them
+INDEXES = {
+    "due": ("due", "dueAt", "N", "KEYS_ONLY"),
+    "listed": ("listed", "id", "S", "ALL"),
+    "status": ("statusKey", "id", "S", "ALL"),
+    "lookup": ("lookup", "id", "S", "ALL"),
+}
+
+
+_numbers = count(1)
+
+
+@contextmanager
+def dynamodb() -> Iterator[Any]:
+    with mock_aws():
+        yield boto3.client(
+            "dynamodb", region_name="us-east-1", aws_access_key_id="-", aws_secret_access_key="-"
+        )
+
+
+def new_table(client: Any) -> Table:
+    keys = {"pk": "S", "sk": "S"}
+    for partition, sort, kind, _ in INDEXES.values():
+        keys |= {partition: "S", sort: kind}
+    name = f"table-{next(_numbers)}"
+    client.create_table(
+        TableName=name,
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[{"AttributeName": key, "AttributeType": kind} for key, kind in keys.items()],
+        KeySchema=_key("pk", "sk"),
+        GlobalSecondaryIndexes=[
+            {
+                "IndexName": index,
+                "KeySchema": _key(partition, sort),
+                "Projection": {"ProjectionType": carries},
+            }
+            for index, (partition, sort, _, carries) in INDEXES.items()
+        ],
+    )
+    return Table(client, name)
+
+
+def instances_in(table: Table) -> Instances:
+    tokens = count(1)
+    return Instances(table, lambda: f"token-{next(tokens)}")
+
+
+def _key(partition: str, sort: str) -> list[dict[str, str]]:
+    return [
+        {"AttributeName": partition, "KeyType": "HASH"},
+        {"AttributeName": sort, "KeyType": "RANGE"},
+    ]

@@ -1,0 +1,139 @@
+"""The import rules of the code base, kept by reading the syntax trees."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOMAIN = "functions.shared.domain"
+
+
+def modules(folder: str) -> list[Path]:
+    return sorted(path for path in (ROOT / folder).rglob("*.py") if "__pycache__" not in path.parts)
+
+
+def named(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
+def imports(path: Path) -> frozenset[str]:
+    """Everything the module imports, also inside functions and for the type checker."""
+    found: set[str] = set()
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{named(path)} has a relative import"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return frozenset(found)
+
+
+def within(imported: str, package: str) -> bool:
+    return imported == package or imported.startswith(f"{package}.")
+
+
+def breaches(folder: str, *packages: str) -> list[str]:
+    return [
+        f"{named(path)} imports {one}"
+        for path in modules(folder)
+        for one in imports(path)
+        if any(within(one, package) for package in packages)
+    ]
+
+
+def reads_environment(path: Path) -> bool:
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Attribute) and node.attr in ("environ", "environb", "getenv", "putenv"):
+            return isinstance(node.value, ast.Name) and node.value.id == "os"
+    return any(one in ("os.environ", "os.getenv") for one in imports(path))
+
+
+def test_the_rules_are_looked_for_where_the_code_is() -> None:
+    assert len(modules("functions")) > 50
+    assert all(modules(folder) for folder in ("infra", "local", "functions/shared/domain"))
+
+
+def test_the_domain_imports_the_standard_library_and_itself() -> None:
+    outside = [
+        f"{named(path)} imports {one}"
+        for path in modules("functions/shared/domain")
+        for one in imports(path)
+        if not within(one, DOMAIN) and one.split(".")[0] not in sys.stdlib_module_names
+    ]
+
+    assert outside == []
+
+
+def test_functions_never_import_each_other() -> None:
+    folders = [
+        path.name for path in (ROOT / "functions").iterdir() if path.is_dir() and path.name != "__pycache__"
+    ]
+    functions = [name for name in folders if name != "shared"]
+
+    for name in functions:
+        others = [f"functions.{other}" for other in functions if other != name]
+        assert breaches(f"functions/{name}", *others) == []
+    assert breaches("functions/shared", *(f"functions.{name}" for name in functions)) == []
+
+
+def test_what_ships_imports_nothing_that_does_not() -> None:
+    assert breaches("functions", "local", "tests", "infra", "bench", "aws_cdk", "moto", "pytest") == []
+
+
+def test_the_stack_and_the_functions_know_nothing_of_each_other() -> None:
+    assert breaches("infra", "functions", "local", "tests") == []
+
+
+def test_what_runs_on_one_machine_never_imports_the_cdk() -> None:
+    assert breaches("local", "aws_cdk", "infra.stack", "constructs") == []
+
+
+def test_only_the_wiring_reads_the_environment() -> None:
+    readers = [named(path) for path in modules("functions") if reads_environment(path)]
+
+    assert readers == ["functions.shared.wiring"]
+
+
+def test_adapters_know_the_domain_and_not_what_uses_them() -> None:
+    above = ("wiring", "advance", "perform", "consume", "catalog")
+
+    assert breaches("functions/shared/adapters", *(f"functions.shared.{name}" for name in above)) == []
+
+
+def test_a_consumers_handler_holds_no_try() -> None:
+    """What fails goes back to its queue. Only the API has somebody to answer."""
+    handlers = [
+        path for path in modules("functions") if path.name == "handler.py" and path.parent.name != "api"
+    ]
+
+    assert handlers
+    assert not [named(p) for p in handlers for node in ast.walk(tree(p)) if isinstance(node, ast.Try)]
+
+
+@pytest.mark.parametrize("folder", ["functions", "infra", "local"])
+def test_every_module_says_what_it_is_for(folder: str) -> None:
+    silent = [named(p) for p in modules(folder) if p.read_text().strip() and not ast.get_docstring(tree(p))]
+
+    assert silent == []
+
+
+def imported_at_start() -> Iterator[tuple[str, str]]:
+    for path in modules("functions"):
+        for node in tree(path).body:
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                yield named(path), getattr(node, "module", None) or node.names[0].name
+
+
+def test_no_client_is_made_at_import() -> None:
+    """boto3 itself, which is slow to import and quick to misuse, is imported where it is used."""
+    assert [one for one in imported_at_start() if one[1] == "boto3"] == []
