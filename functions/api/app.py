@@ -11,7 +11,17 @@ from aws_lambda_powertools.event_handler.openapi.exceptions import (
 
 from functions.api.documentation import document
 from functions.api.requests import read_json, validation_failed
-from functions.api.routes import health, instances, jobs, market, operations, sync, webhooks
+from functions.api.routes import (
+    caches,
+    comprehensive,
+    health,
+    instances,
+    jobs,
+    market,
+    operations,
+    sync,
+    webhooks,
+)
 from functions.shared.domain.errors import CallerError, OstlerError
 from functions.shared.log import logger
 
@@ -22,7 +32,8 @@ def build() -> APIGatewayHttpResolver:
         response_validation_error_http_code=500,
         json_body_deserializer=read_json,
     )
-    for routes in (health, operations, instances, market, webhooks, jobs, sync):
+    parts = (health, operations, comprehensive, instances, market, caches, webhooks, jobs, sync)
+    for routes in parts:
         app.include_router(routes.router)
     document(app)
     app.exception_handler(RequestValidationError)(_bad_request)

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from functions.api.responses import stamp
 from functions.shared.adapters.answers import Answer, Answers, Question
+from functions.shared.adapters.boots import Boots
 from functions.shared.adapters.instances import Instances
 from functions.shared.adapters.table import ConditionFailed
 from functions.shared.advance import Advance
@@ -15,11 +16,11 @@ from functions.shared.catalog import Catalog
 from functions.shared.domain.commands import begin_create
 from functions.shared.domain.decision import Policy
 from functions.shared.domain.errors import NovitaForNow
+from functions.shared.domain.estimate import ready_at
 from functions.shared.domain.ids import new_instance_id
 from functions.shared.domain.instance import Spec
+from functions.shared.domain.machine import Offer
 from functions.shared.log import correlation_id, logger
-
-_USUAL_BOOT = timedelta(minutes=4)
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class CreateInstance:
     answers: Answers
     advance: Advance
     catalog: Catalog
+    boots: Boots
     policy: Policy
     clock: Callable[[], datetime]
     lookup_seconds: float
@@ -37,7 +39,9 @@ class CreateInstance:
     ) -> Answer:
         if asked and (before := self.answers.find(asked)):
             return before
-        region, message = self._looked_up(spec)
+        offer, message = self._looked_up(spec)
+        region = offer.region if offer else spec.region
+        boot = self.boots.expected("create", offer.product_id, offer.region) if offer else None
         now = self.clock()
         decision = begin_create(
             instance_id=new_instance_id(now),
@@ -53,7 +57,7 @@ class CreateInstance:
             "instanceId": decision.record.id,
             "status": decision.record.status.value,
             "message": message,
-            "estimatedReadyTime": stamp(now + _USUAL_BOOT),
+            "estimatedReadyTime": stamp(ready_at(now, boot)),
         } | ({"region": region} if region else {})
         given = Answer(201, body, f"/api/instances/{decision.record.id}")
         try:
@@ -68,7 +72,7 @@ class CreateInstance:
         self.advance.nudge(record, now)
         return given
 
-    def _looked_up(self, spec: Spec) -> tuple[str | None, str]:
+    def _looked_up(self, spec: Spec) -> tuple[Offer | None, str]:
         """Both look-ups at once. A definite no is raised; no answer from Novita is no error."""
         with ThreadPoolExecutor(2) as pool:
             template = pool.submit(
@@ -76,7 +80,7 @@ class CreateInstance:
             )
             choice = pool.submit(copy_context().run, self.catalog.quote, spec, self.lookup_seconds)
         try:
-            region = choice.result().offers[0].region
+            offer = choice.result().offers[0]
             template.result()
         except NovitaForNow as error:
             # The other look-up may have a definite no all the same.
@@ -84,8 +88,5 @@ class CreateInstance:
                 if other.exception() and not isinstance(other.exception(), NovitaForNow):
                     other.result()
             logger.info("accepted unchecked", code=error.code)
-            return (
-                spec.region,
-                f"Accepted; Novita could not be asked yet ({error.code}), so the purchase decides",
-            )
-        return region, "Accepted; a machine is being bought"
+            return None, f"Accepted; Novita could not be asked yet ({error.code}), so the purchase decides"
+        return offer, "Accepted; a machine is being bought"

@@ -2,22 +2,23 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from functions.api.read_instances import stored
 from functions.api.responses import stamp
 from functions.shared.adapters.answers import Answer, Answers, Question
+from functions.shared.adapters.boots import Boots
 from functions.shared.adapters.instances import Instances
 from functions.shared.advance import Advance
 from functions.shared.domain.decision import Decision, Policy
 from functions.shared.domain.errors import Conflict, NotFound, StaleInstance
+from functions.shared.domain.estimate import ready_at
 from functions.shared.domain.ids import new_operation_id
 from functions.shared.domain.instance import Action, Instance
 from functions.shared.domain.status import Status
 from functions.shared.log import correlation_id
 
-_USUAL_BOOT = timedelta(minutes=4)
 _TRIES = 5  # against other writers; each of them has made progress
 _DONE = {
     Action.START: "started",
@@ -35,6 +36,7 @@ class Operate:
     instances: Instances
     answers: Answers
     advance: Advance
+    boots: Boots
     policy: Policy
     clock: Callable[[], datetime]
 
@@ -78,11 +80,20 @@ class Operate:
         now = self.clock()
         before = Decision(record, now, self.policy, now, actor)
         decision = command(before.having(correlation_id=correlation_id()), new_operation_id(now))
+        decision = self._expecting(decision)
         given = Answer(202, _accepted(decision.record, now))
         if not decision.events:  # as it was asked to be already
             return given
         self.advance.save(decision, [self.answers.write(asked, given)] if asked else [])
         return given
+
+    def _expecting(self, decision: Decision) -> Decision:
+        """How long it may take to come up again, for the answer and for whoever looks."""
+        record = decision.record
+        if not decision.events or record.operation is None or record.status is not Status.STARTING:
+            return decision
+        boot = self.boots.expected(record.operation.kind, record.product_id, record.region)
+        return decision.having(boot=boot)
 
 
 def _accepted(record: Instance, now: datetime) -> dict[str, Any]:
@@ -98,5 +109,5 @@ def _accepted(record: Instance, now: datetime) -> dict[str, Any]:
         else "It is gone",
     }
     if record.status is Status.STARTING:
-        view["estimatedReadyTime"] = stamp(now + _USUAL_BOOT)
+        view["estimatedReadyTime"] = stamp(ready_at(now, record.boot))
     return {name: value for name, value in view.items() if value is not None}

@@ -1,24 +1,24 @@
 """Reading instances: one, fresh where it matters; many, newest first; and what happened to one."""
 
-import base64
-import binascii
-import hashlib
-import hmac
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from functions.api.cursors import Cursors
+from functions.shared.adapters.cache import SharedCache
 from functions.shared.adapters.instances import Instances
 from functions.shared.adapters.novita.client import Novita
+from functions.shared.adapters.silence import Silence
+from functions.shared.adapters.totals import Totals
 from functions.shared.advance import Advance
 from functions.shared.domain.decide import decide
-from functions.shared.domain.decision import Policy, left_to_its_worker
+from functions.shared.domain.decision import Decision, Policy
 from functions.shared.domain.errors import (
-    CallerError,
     Conflict,
     MachineNotFound,
     NotFound,
+    NotNow,
     NovitaForNow,
     NovitaRefused,
 )
@@ -45,6 +45,7 @@ class Page:
     instances: list[Instance]
     total: int | None
     next_cursor: str | None
+    stale: bool  # Novita cannot be asked, so that what is shown is not kept up
 
 
 @dataclass(frozen=True)
@@ -54,21 +55,33 @@ class ReadInstances:
     advance: Advance
     policy: Policy
     clock: Callable[[], datetime]
-    cursor_key: Callable[[], str]
+    cursors: Cursors
+    totals: Totals
+    cache: SharedCache
+    silence: Silence
+    circuit_open: Callable[[], bool]  # the one of reads
     details_ttl: float
     lookup_seconds: float
 
     def one(self, instance_id: str) -> tuple[Instance, bool]:
         """The instance, and whether what is shown may be out of date because Novita did not answer."""
         record = stored(self.instances, instance_id)
-        if not self._worth_asking(record):
+        if not _worth_asking(record, self.clock()):
             return record, False
+        fresh = (self.clock() - (record.seen_at or record.created_at)).total_seconds() < self.details_ttl
+        self.cache.count(fresh)
+        if fresh:
+            return record, False
+        if self.silence.lasts():
+            return record, True
         try:
             observation = self._look(record)
         except (NovitaForNow, NovitaRefused) as error:
+            if isinstance(error, NovitaForNow) and not isinstance(error, NotNow):
+                self.silence.begins()  # the others who ask now need not wait as long
             logger.info("shown stale", code=error.code)
             return record, True
-        decision = left_to_its_worker(record, decide(record, observation, self.clock(), self.policy))
+        decision = _without_delay(record, decide(record, observation, self.clock(), self.policy))
         return self.advance.store(decision) or stored(self.instances, instance_id), False
 
     def connection(self, instance_id: str) -> Connection:
@@ -87,18 +100,11 @@ class ReadInstances:
 
     def page(self, *, name: str | None, status: str | None, limit: int, cursor: str | None) -> Page:
         listing = json.dumps([name, status])
-        after = self._read_cursor(cursor, listing) if cursor else None
+        after = self.cursors.read(cursor, listing) if cursor else None
         found, more = self.instances.page(name=name, status=status, limit=limit, after=after)
-        total = None if cursor else self.instances.count(name=name, status=status)
-        return Page(found, total, self._cursor(found[-1].id, listing) if more else None)
-
-    def _worth_asking(self, record: Instance) -> bool:
-        if record.status in _LEFT_ALONE or record.machine_id is None or record.machine_id in record.gone:
-            return False
-        now, due = self.clock(), record.next_check_at
-        if due and timedelta() <= now - due < _LONGEST_STEP:
-            return False  # a step is under way: a write from here would undo it, and a start be made twice
-        return (now - (record.seen_at or record.created_at)).total_seconds() >= self.details_ttl
+        total = None if cursor else self.totals.of(name=name, status=status)
+        following = self.cursors.make(found[-1].id, listing) if more else None
+        return Page(found, total, following, self.circuit_open() or self.silence.lasts())
 
     def _look(self, record: Instance) -> Observation:
         began = self.clock()
@@ -108,21 +114,21 @@ class ReadInstances:
         except MachineNotFound:
             return Missing(machine_id, began)
 
-    def _cursor(self, after: str, listing: str) -> str:
-        signature = self._signature(after, listing)
-        return base64.urlsafe_b64encode(f"{after}.{signature}".encode()).decode().rstrip("=")
 
-    def _read_cursor(self, cursor: str, listing: str) -> str:
-        try:
-            text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
-        except (binascii.Error, UnicodeDecodeError, ValueError):
-            text = ""
-        after, _, signature = text.partition(".")
-        if not hmac.compare_digest(signature.encode(), self._signature(after, listing).encode()):
-            raise CallerError("INVALID_CURSOR", "The cursor was not made by this service for this listing")
-        return after
+def _worth_asking(record: Instance, now: datetime) -> bool:
+    """Not while a step is under way: a write from here would undo it, and a start would be made twice."""
+    has_machine = record.machine_id is not None and record.machine_id not in record.gone
+    due = record.next_check_at
+    under_way = due is not None and timedelta() <= now - due < _LONGEST_STEP
+    return has_machine and record.status not in _LEFT_ALONE and not under_way
 
-    def _signature(self, after: str, listing: str) -> str:
-        return hmac.digest(self.cursor_key().encode(), f"{after}\n{listing}".encode(), hashlib.sha256).hex()[
-            :16
-        ]
+
+def _without_delay(record: Instance, decision: Decision) -> Decision:
+    """What is to be called is for the worker to call, soon. And a look postpones no step that was due:
+    only steps notice that a deadline has passed, and somebody may be looking all the time."""
+    due = decision.record.next_check_at
+    if decision.call is not None:
+        due = decision.now
+    elif due and record.next_check_at:
+        due = min(due, record.next_check_at)
+    return replace(decision.due(due), call=None)

@@ -6,7 +6,8 @@ from typing_extensions import TypedDict
 
 from functions.api.responses import stamp
 from functions.shared.domain.instance import Event, Fault, Instance, Operation
-from functions.shared.domain.machine import Connection
+from functions.shared.domain.machine import Connection, Endpoint, Machine
+from functions.shared.domain.merge import Consistency, Merged, Source, shown_status
 
 
 class FaultView(TypedDict):
@@ -30,15 +31,9 @@ class CleanupView(TypedDict):
     action: str
 
 
-class InstanceView(TypedDict):
-    instanceId: str
+class ShownView(TypedDict):
     name: str
     status: str
-    gpuNum: int
-    rootfsSize: int
-    billingMode: str
-    createdAt: str
-    updatedAt: str
     productName: NotRequired[str]
     templateId: NotRequired[str]  # of an imported machine it is not known
     region: NotRequired[str]
@@ -59,6 +54,28 @@ class InstanceView(TypedDict):
     waitingFor: NotRequired[FaultView]
     cleanup: NotRequired[list[CleanupView]]
     tags: NotRequired[dict[str, str]]
+
+
+class InstanceView(ShownView):
+    instanceId: str
+    gpuNum: int
+    rootfsSize: int
+    billingMode: str
+    createdAt: str
+    updatedAt: str
+
+
+class EntryView(ShownView):
+    """Of the merged list; a machine that nobody here knows has no id of ours."""
+
+    source: Source
+    dataConsistency: Consistency
+    instanceId: NotRequired[str]
+    gpuNum: NotRequired[int]
+    rootfsSize: NotRequired[int]
+    billingMode: NotRequired[str]
+    createdAt: NotRequired[str]
+    updatedAt: NotRequired[str]
 
 
 class EventView(TypedDict):
@@ -133,6 +150,7 @@ class InstancesView(TypedDict):
     instances: list[InstanceView]
     total: NotRequired[int]
     nextCursor: NotRequired[str]
+    stale: NotRequired[bool]
 
 
 class EventsView(TypedDict):
@@ -169,9 +187,7 @@ def instance_view(record: Instance, *, stale: bool = False) -> InstanceView:
             "novitaStatus": record.novita_status,
             "productId": record.product_id,
             "pricePerGpuHour": str(record.price) if record.price is not None else None,
-            "portMappings": [
-                {"port": end.port, "type": end.type, "endpoint": end.address} for end in record.endpoints
-            ],
+            "portMappings": _ports(record.endpoints),
             "readyAt": stamp(record.ready_at) if record.ready_at else None,
             "lastUsedAt": stamp(record.last_used_at) if record.last_used_at else None,
             "lastSyncedAt": stamp(record.seen_at) if record.seen_at else None,
@@ -188,6 +204,38 @@ def instance_view(record: Instance, *, stale: bool = False) -> InstanceView:
     if stale:
         view["stale"] = True
     return view
+
+
+def entry_view(merged: Merged) -> dict[str, Any]:
+    known = instance_view(merged.record) if merged.record else _machine_view(merged.machine)
+    return {**known, "source": merged.source.value, "dataConsistency": merged.consistency.value}
+
+
+def _machine_view(machine: Machine | None) -> Any:
+    if machine is None:
+        return {}
+    reclaim = machine.spot_reclaim_at
+    return {"name": machine.name} | _present(
+        {
+            "status": shown_status(machine).value,
+            "novitaInstanceId": machine.id,
+            "novitaStatus": machine.status,
+            "productName": machine.product_name,
+            "productId": machine.product_id,
+            "gpuNum": machine.gpu_num,
+            "billingMode": machine.billing_mode,
+            "region": machine.region,
+            "portMappings": _ports(machine.endpoints),
+            "createdAt": stamp(machine.created_at) if machine.created_at else None,
+            "spot": _present(
+                {"status": machine.spot_status, "reclaimTime": stamp(reclaim) if reclaim else None}
+            ),
+        }
+    )
+
+
+def _ports(endpoints: tuple[Endpoint, ...]) -> list[dict[str, Any]]:
+    return [{"port": end.port, "type": end.type, "endpoint": end.address} for end in endpoints]
 
 
 def event_view(event: Event) -> EventView:

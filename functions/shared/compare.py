@@ -76,13 +76,14 @@ class Compare:
 
 
 def _looks(found: Survey, began: datetime, do: PutRight) -> Iterator[Callable[[], Finding | None]]:
+    at_once = int(found.at_once)  # of what needs calls of its own; the rest is for the next sweep
     for record, machine in found.matched:
         yield partial(do.matched, record, machine, began)
     for record in found.unlisted:
         yield partial(do.unlisted, record, began)
     for record, stray in found.strays:
         yield partial(do.surplus, record, stray, began)
-    for record, stray in found.returned:
+    for record, stray in found.returned[:at_once]:
         yield partial(do.returned, record, stray)
     for number, stray in enumerate(found.orphans):
-        yield partial(do.orphan, stray, may_delete=number < int(found.at_once))
+        yield partial(do.orphan, stray, may_delete=number < at_once)

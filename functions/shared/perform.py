@@ -125,6 +125,7 @@ class Calls:
         return any(record.bought_at - intended_at < _LONGEST_PURCHASE for intended_at in began)
 
     def _act(self, decision: Decision, call: Act) -> tuple[Decision, Observation]:
+        decision = decision.attempted(call.action)
         began = self._clock()
         act = {
             Action.START: self._novita.start,

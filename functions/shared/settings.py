@@ -137,7 +137,7 @@ class Settings:
     list_lag_seconds: float = seconds(
         10, 0, 600, "How far Novita's list may lag behind what was done to a machine"
     )
-    share_list_from: int = count(4, 1, 100000, "So many instances due at once share one read of the list")
+    share_list_from: int = count(6, 1, 100000, "So many instances due at once share one read of the list")
     merged_ttl: float = seconds(30, 0, 3600, "How long the merged list is cached")
     total_ttl: float = seconds(30, 0, 3600, "How old the total of a long listing may be")
     silence_seconds: float = seconds(

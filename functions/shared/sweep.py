@@ -39,9 +39,13 @@ class Sweep:
 
     def overdue(self) -> dict[str, int]:
         """What a sweep would find, and nothing of it is done."""
-        until = self.clock() - self.grace
-        kinds = {"instances": "instance", "deliveries": "delivery", "events": "event"}
-        return {name: len(self.due.overdue(kind, until, _AT_ONCE)) for name, kind in kinds.items()}
+        now = self.clock()
+        late = {
+            "instances": ("instance", now - self.grace),
+            "deliveries": ("delivery", now - self.grace),
+            "events": ("event", now - self.resend),
+        }
+        return {name: len(self.due.overdue(kind, until, _AT_ONCE)) for name, (kind, until) in late.items()}
 
     def _instances(self, now: datetime) -> int:
         """The current token is sent again, so a step that is under way is never forked."""

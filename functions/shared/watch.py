@@ -9,15 +9,14 @@ from functions.shared.adapters.instances import Instances
 from functions.shared.adapters.listing import Listed, Listing
 from functions.shared.domain import crowd
 from functions.shared.domain.crowd import Pace
-from functions.shared.domain.errors import NotNow
 from functions.shared.domain.instance import Instance
 from functions.shared.domain.observation import Seen
 from functions.shared.log import logger
 
-_PATIENCE = (0.0, 0.3, 0.7, 1.0)  # seconds that are spent on waiting for another process's read
 _MOST_TOLD = 200  # instances that one read sets going at once; the others are due on their own account
 _SPARE_SECONDS = 15.0
 _SKEW = timedelta(seconds=0.25)
+_HORIZON = timedelta(seconds=20)  # for each second of the interval: who is due later is as good as at rest
 
 
 @dataclass
@@ -28,7 +27,6 @@ class Watch:
     nudge: Callable[[Instance, datetime], None]
     deployment: Callable[[], str]
     clock: Callable[[], datetime]
-    wait: Callable[[float], None]
     time_left: Callable[[], float]
     pace: Pace
     list_lag: timedelta  # what a list shows may be this much older than the request for it
@@ -39,7 +37,7 @@ class Watch:
         if record.doubted or not self._crowded():
             return None
         known = self.listing.newest()
-        listed, again_at = self._current(known, within)
+        listed, again_at = self._current(known, machine_id, within)
         machine = listed.machines.get(machine_id)
         usable = listed.began - self.list_lag > crowd.since(record, machine_id)
         if machine is None or not usable or not crowd.tells(record, machine):
@@ -47,20 +45,19 @@ class Watch:
         return Seen(machine, listed.began, listed=True, again_at=again_at)
 
     def _crowded(self) -> bool:
-        """So many are due within one interval that one list costs less than a get for each."""
-        until = self.clock() + timedelta(seconds=self.pace.poll_seconds)
+        """So many are waited for, whenever each is due, that one list costs less than a get for each."""
+        until = self.clock() + _HORIZON * self.pace.poll_seconds
         return len(self.due.overdue("instance", until, self.pace.share_from)) >= self.pace.share_from
 
-    def _current(self, known: Listed | None, within: float) -> tuple[Listed, datetime | None]:
-        """The list, and when this instance's step looks again: whoever read it reads it the next time, too."""
+    def _current(self, known: Listed | None, own_id: str, within: float) -> tuple[Listed, datetime | None]:
+        """The list, and when this instance's step looks again: who read it reads it the next time, too."""
         others_look = self.clock() + timedelta(seconds=self.pace.poll_seconds)
         if known and self.clock() + _SKEW < self._again_at(known):
             return known, others_look
-        newer_than = known.began if known else None
-        listed = self.listing.read(within, newer_than)
-        if listed is None:
-            return self._anothers(newer_than), others_look
-        self._tell(known, listed)
+        listed, mine = self.listing.shared(within, known.began if known else None)
+        if not mine:
+            return listed, others_look
+        self._tell(known, listed, own_id)
         return listed, self._again_at(listed) if self._waiting(listed) >= self.pace.share_from else None
 
     def _again_at(self, listed: Listed) -> datetime:
@@ -71,15 +68,7 @@ class Watch:
             self._counted = listed.began, crowd.on_their_way(listed.machines, self.deployment())
         return self._counted[1]
 
-    def _anothers(self, newer_than: datetime | None) -> Listed:
-        for pause in _PATIENCE:
-            self.wait(pause)
-            listed = self.listing.newest()
-            if listed and (newer_than is None or listed.began > newer_than):
-                return listed
-        raise NotNow("RATE_LIMIT_EXCEEDED", "Novita's list is being read; it is shared", retry_after=2.0)
-
-    def _tell(self, before: Listed | None, after: Listed) -> None:
+    def _tell(self, before: Listed | None, after: Listed, own_id: str) -> None:
         """Those whose machine is seen in another state look now: at this very list, each on its own."""
         if before is None:
             return
@@ -89,5 +78,5 @@ class Watch:
                 logger.warning("not all were told", told=told)
                 return
             record = self.instances.get(instance_id)
-            if record and record.machine_id == machine.id and record.next_check_at:
+            if record and record.machine_id == machine.id != own_id and record.next_check_at:
                 self.nudge(record, record.next_check_at)

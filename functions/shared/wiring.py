@@ -27,6 +27,7 @@ from functions.shared.adapters.queues import Queues
 from functions.shared.adapters.secrets import Secrets
 from functions.shared.adapters.silence import Silence
 from functions.shared.adapters.table import Table
+from functions.shared.adapters.totals import Totals
 from functions.shared.advance import Advance
 from functions.shared.domain.decision import Policy
 from functions.shared.domain.delivery import read_waits
@@ -34,7 +35,6 @@ from functions.shared.domain.ids import ulid
 from functions.shared.domain.signature import read_master
 from functions.shared.log import correlation_id, logger
 from functions.shared.settings import Settings
-from functions.shared.sweep import Sweep
 
 if TYPE_CHECKING:  # imported when first used: not every function pays for them at its cold start
     from functions.shared.adapters.circuits import Circuits
@@ -50,6 +50,7 @@ if TYPE_CHECKING:  # imported when first used: not every function pays for them 
     from functions.shared.catalog import Catalog
     from functions.shared.compare import Compare
     from functions.shared.perform import Calls
+    from functions.shared.sweep import Sweep
     from functions.shared.watch import Watch
 
 
@@ -163,6 +164,10 @@ class Wiring:
             "total": s.total_ttl,
         }
         return SharedCache(self.table, self.clock, lifetimes)
+
+    @cached_property
+    def totals(self) -> Totals:
+        return Totals(self.table, self.cache, self.clock, self.settings.total_ttl)
 
     @cached_property
     def silence(self) -> Silence:
@@ -293,7 +298,7 @@ class Wiring:
     def listing(self) -> "Listing":
         from functions.shared.adapters.listing import Listing
 
-        return Listing(self.novita, self.cache, self.table, self.clock)
+        return Listing(self.novita, self.cache, self.table, self.clock, self.wait)
 
     @cached_property
     def watch(self) -> "Watch":
@@ -308,7 +313,6 @@ class Wiring:
             self.advance.nudge,
             self.deployments.id,
             self.clock,
-            self.wait,
             self.remaining,
             Pace(s.share_list_from, s.instance_poll_interval, s.list_ttl, s.novita_rate_limit),
             timedelta(seconds=s.list_lag_seconds),
@@ -319,7 +323,9 @@ class Wiring:
         return Orphans(self.table, self.new_event_id)
 
     @cached_property
-    def sweep(self) -> Sweep:
+    def sweep(self) -> "Sweep":
+        from functions.shared.sweep import Sweep
+
         return Sweep(
             self.due,
             self.queues,

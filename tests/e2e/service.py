@@ -19,6 +19,15 @@ Json = dict[str, Any]
 
 PATIENCE_SECONDS = 40.0
 _KEPT = ("key#", "deployment")
+_QUICK = {
+    "bootSeconds": 1,
+    "startSeconds": 0.5,
+    "stopSeconds": 0.5,
+    "restartSeconds": 0.5,
+    "removeSeconds": 0.5,
+    "listLagSeconds": 0,
+    "removedVisibleSeconds": 60,  # without it, only the settling time tells that a machine is gone
+}
 
 
 class Service:
@@ -35,14 +44,7 @@ class Service:
     def clean_slate(self) -> None:
         """As if just deployed: messages of an earlier test find no record and end."""
         self.simulator.reset()
-        self.simulator.settings(
-            bootSeconds=1,
-            startSeconds=0.5,
-            stopSeconds=0.5,
-            restartSeconds=0.5,
-            removeSeconds=0.5,
-            listLagSeconds=0,
-        )
+        self.simulator.settings(**_QUICK)
         for item in self.items():
             if not item["pk"]["S"].startswith(_KEPT):
                 key = {"pk": item["pk"], "sk": item["sk"]}
@@ -121,7 +123,7 @@ class Service:
         while not condition():
             if time.monotonic() > until:
                 return False
-            time.sleep(0.1)
+            time.sleep(0.2)
         return True
 
     def opened(self, message: Json, url: str) -> Json:

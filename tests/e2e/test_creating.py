@@ -90,17 +90,6 @@ def test_an_offer_refused_for_capacity_is_followed_by_the_next(service: Service)
     assert service.instance(instance_id)["region"] == "AS-SGP-02"
 
 
-def test_what_nobody_can_deliver_fails_by_the_purchase_deadline(service: Service) -> None:
-    service.simulator.fault("status", CREATE, "POST", status=400, reason="INSUFFICIENT_RESOURCE")
-
-    instance_id = service.create()
-
-    shown = service.wait_for(instance_id, "failed")
-    assert shown["error"]["code"] == "NO_OPTIMAL_PRODUCT_ANY_REGION"
-    assert service.statuses(instance_id) == ["creating", "failed"]
-    assert service.simulator.instances() == []
-
-
 def test_a_purchase_that_novita_refuses_for_good_fails_with_its_reason(service: Service) -> None:
     service.simulator.settings(balanceEnough=False)
 
@@ -146,21 +135,6 @@ def test_a_boot_goes_on_while_novita_answers_5xx_and_is_shown_stale_meanwhile(se
 def _circuit(service: Service, name: str) -> str:
     states = {one["name"]: one["state"] for one in service.get("/api/circuits")["circuits"]}
     return str(states[name])
-
-
-def test_a_machine_that_does_not_boot_in_time_fails_the_instance_and_is_gone(service: Service) -> None:
-    service.simulator.settings(bootSeconds=600)
-    hook = service.simulator.inbox_url("late")
-
-    instance_id = service.create(maxWaitTime=2000, webhookUrl=hook)
-
-    shown = service.wait_for(instance_id, "failed")
-    assert shown["error"]["code"] == "STARTUP_TIMEOUT"
-    assert service.wait(lambda: service.simulator.live() == [])
-    assert service.wait(lambda: "cleanup" not in service.instance(instance_id))
-    assert service.wait(lambda: len(service.simulator.inbox("late")) == 3)
-    last = service.opened(service.simulator.inbox("late")[-1], hook)
-    assert (last["type"], last["error"]["code"]) == ("instance.failed", "STARTUP_TIMEOUT")
 
 
 def test_a_machine_to_be_kept_outlives_the_failure(service: Service) -> None:

@@ -151,7 +151,7 @@ def test_a_machine_that_novita_stops_by_itself_is_shown_as_exited_and_starts_aga
 
 def test_a_delete_during_the_create_leaves_no_machine(service: Service) -> None:
     novita = service.simulator
-    novita.settings(listLagSeconds=1, bootSeconds=5)
+    novita.settings(listLagSeconds=1, bootSeconds=5, removedVisibleSeconds=0)
     novita.fault("slow", "/gpu/instance/create", match_body="slow-answer", delayMs=1500)
     novita.fault("status", "/gpu/instance/create", match_body="lost-answer", status=502, commit=True)
     novita.fault("status", "/gpu/instance/create", match_body="not-made", status=502)

@@ -57,9 +57,7 @@ class Template:
             for logical, function in self.all("AWS::Lambda::Function").items()
         }
         found = self.all("AWS::Lambda::EventSourceMapping").values()
-        return {
-            name: source for source in found if (name := names[source["FunctionName"]["Ref"]]) != "bury"
-        }
+        return {name: source for source in found if (name := names[source["FunctionName"]["Ref"]]) != "bury"}
 
     def buried(self) -> dict[str, Properties]:
         """The event sources of dead letters, by the queue that these come from."""

@@ -14,7 +14,7 @@ from tests.integration.wire import Killed, Made
 from tests.integration.world import World
 
 # Nothing is remembered, neither by the process nor by the table, so that every run makes the same calls.
-FORGETFUL = {"PRODUCTS_TTL": "0", "TEMPLATES_TTL": "0", "OFFER_MAX_AGE": "0"}
+FORGETFUL = {"PRODUCTS_TTL": "0", "TEMPLATES_TTL": "0", "OFFER_MAX_AGE": "0", "SHARE_LIST_FROM": "100000"}
 # What is around every call and every Novita call alike: one death in each handler is enough.
 AROUND = ("circuit/", "limiter/", "count/", "key/", "GetItem answer/", "cache/", "GetSecretValue")
 ONLY_COLD = (*AROUND, "novita GET /products", "novita GET /clusters", "novita GET /template", "deployment/")
@@ -130,7 +130,7 @@ class Deaths:
 
 
 def sides(calls: Iterable[Made]) -> list[Point]:
-    """Before each call of a handler, and after the effect of each that has one; not around every call alike."""
+    """Before each call of a handler and after the effect of each that has one, without what is around all."""
     return [
         Point(point.handler, point.call, point.occurrence, after)
         for point in points(calls)
@@ -150,7 +150,9 @@ class Interruptions:
         world.wire.after = self._after
 
     def plan(self, about: str, point: Point, work: Callable[[], object]) -> None:
+        """At that call of what is asked for from now on."""
         self._planned[about] = (point, work)
+        self._counts = Counter({key: count for key, count in self._counts.items() if key[0] != about})
 
     def end(self) -> None:
         self._world.wire.before = self._world.wire.after = None

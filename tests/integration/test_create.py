@@ -1,37 +1,17 @@
 """The create path with real handlers in virtual time: from the request to a machine that runs."""
 
-import io
 import json
-import logging
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
 
 from functions.shared.domain.status import Status
-from functions.shared.log import logger
 from tests.integration.conftest import Build
+from tests.integration.logs import everything_logged
 from tests.integration.market import put_on_sale
 from tests.integration.world import World
 
 PRIVATE, PASSWORD = "107673", "ghp_demo_1"
-
-
-@pytest.fixture
-def logged() -> Iterator[io.StringIO]:
-    """Everything that is logged, by the service and by libraries, at any level."""
-    text = io.StringIO()
-    handler = logging.StreamHandler(text)
-    handler.setFormatter(logger.registered_formatter)
-    loggers = (logging.getLogger(), logging.getLogger("ostler"))
-    levels = [one.level for one in loggers]
-    for one in loggers:
-        one.addHandler(handler)
-        one.setLevel(logging.DEBUG)
-    yield text
-    for one, level in zip(loggers, levels, strict=True):
-        one.removeHandler(handler)
-        one.setLevel(level)
 
 
 def test_a_create_is_bought_once_and_becomes_running(world: World) -> None:
@@ -107,15 +87,14 @@ def test_a_private_image_is_bought_with_the_id_of_its_login(world: World) -> Non
     assert world.simulator.calls("/repository/auths") == []
 
 
-def test_a_login_that_had_to_be_resolved_is_stored_and_logged_nowhere(
-    world: World, logged: io.StringIO
-) -> None:
+def test_a_login_that_had_to_be_resolved_is_stored_and_logged_nowhere(world: World) -> None:
     world.simulator.settings(imageAuthIdAccepted=False)
-    instance_id = world.create(templateId=PRIVATE, webhookUrl=world.simulator.inbox_url("hook"))
 
-    world.settle()
-    world.call("GET", f"/api/instances/{instance_id}")
-    world.sweep()
+    with everything_logged() as logged:
+        instance_id = world.create(templateId=PRIVATE, webhookUrl=world.simulator.inbox_url("hook"))
+        world.settle()
+        world.call("GET", f"/api/instances/{instance_id}")
+        world.sweep()
 
     refused, taken = world.simulator.calls("/gpu/instance/create")
     said = [call.params for call in world.wire.calls if not call.name.startswith("novita POST")]

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from functions.shared.adapters.table import ConditionFailed
 from functions.shared.domain.messages import StepMessage
 from functions.shared.domain.status import Status
 from local import api_keys
@@ -88,6 +89,18 @@ def test_two_redrives_at_the_same_moment_are_one(world: World) -> None:
     world.settle()
     assert world.record(instance_id).status is Status.RUNNING
     assert len(world.simulator.live()) == 1
+
+
+def test_the_write_that_redrives_succeeds_once(world: World) -> None:
+    _, shown = failed_create(world)
+    letters, table = world.wiring.dead_letters, world.wiring.table
+    letter = letters.get(shown["id"])
+    assert letter
+
+    table.put(letters.redriven(letter, world.now()))
+
+    with pytest.raises(ConditionFailed):
+        table.put(letters.redriven(letter, world.now()))
 
 
 def test_what_would_lead_to_nothing_is_refused_with_the_reason(world: World) -> None:

@@ -50,6 +50,10 @@ def _taken(world: World, queue: str) -> list[dict[str, Any]]:
     return [{**record, "receiptHandle": ""} for record in records]
 
 
+def _message(world: World, queue: str, instance_id: str) -> dict[str, Any]:
+    return next(record for record in _taken(world, queue) if instance_id in record["body"])
+
+
 def _actions(world: World) -> Counter[str]:
     """How often Novita was asked for each."""
     calls = (call["path"].rpartition("/")[2] for call in world.simulator.calls(method="POST"))
@@ -61,8 +65,7 @@ ONCE_EACH = Counter(dict.fromkeys(ACTIONS, 1))
 
 def _met_at_every_call(world: World, queue: str, prepare: Callable[[int], str]) -> list[str]:
     """For each call of the handler: an instance whose message another environment deals with meanwhile."""
-    prepare(0)
-    (record,) = _taken(world, queue)
+    record = _message(world, queue, prepare(0))
     world.wire.calls.clear()
     world.restart()
     world.handle(queue, record)
@@ -71,7 +74,7 @@ def _met_at_every_call(world: World, queue: str, prepare: Callable[[int], str]) 
     ids = []
     for number, point in enumerate(found, start=1):
         ids.append(prepare(number))
-        (record,) = _taken(world, queue)
+        record = _message(world, queue, ids[-1])
         meetings.plan(ids[-1], point, partial(world.handle, queue, record))
         world.restart()
         world.handle(queue, record)

@@ -3,13 +3,15 @@
 import json
 from datetime import timedelta
 
+import pytest
+
 from functions.shared.adapters.table import unmarshal
 from functions.shared.domain.ids import new_instance_id
 from functions.shared.domain.status import Status
 from tests.integration.conftest import Build
 from tests.integration.sweeps import events, listing, live, machine_of, put, running, states
 from tests.integration.wire import Made
-from tests.integration.world import World
+from tests.integration.world import Context, World
 
 
 def test_a_machine_that_novita_stopped_shows_as_exited_after_a_sweep(world: World) -> None:
@@ -112,6 +114,20 @@ def test_two_sweeps_at_once_hint_at_an_overdue_step_once(world: World) -> None:
     world.settle(only_sweeps=True)
 
 
+def test_a_sweep_with_little_time_left_leaves_the_rest_to_the_next(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.create()
+    world.advance(100)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Context, "get_remaining_time_in_millis", lambda _: 9_000)
+        assert world.sweep()["instances"] == 0
+
+    assert world.sweep()["instances"] == 1
+    world.settle()
+
+
 def test_one_record_that_cannot_be_dealt_with_does_not_hold_up_the_others(world: World) -> None:
     made = running(world, 3)
     for one in made:
@@ -155,7 +171,7 @@ def test_what_is_kept_for_a_time_says_until_when_and_nothing_else_goes(world: Wo
         days.setdefault(kind, set()).add(None if left is None else round(left / 86_400))
 
     assert {kind: days[kind] for kind in KEPT} == KEPT
-    assert {kind: days[kind] for kind in FOR_EVER} == dict.fromkeys(FOR_EVER, {None})
+    assert {kind: days[kind] for kind in FOR_EVER} == {kind: {None} for kind in FOR_EVER}
 
 
 KEPT = {"event": {30}, "operation": {30}, "delivery": {30}, "dead": {14}, "answer": {1}, "failure": {1}}

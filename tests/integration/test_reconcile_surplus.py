@@ -118,10 +118,12 @@ def test_a_list_that_still_shows_what_is_gone_changes_nothing(world: World) -> N
     (instance_id,) = running(world)
     world.call("DELETE", f"/api/instances/{instance_id}")
     world.settle()
-    world.simulator.settings(listLagSeconds=3600)
+    world.simulator.settings(listLagSeconds=200)
+    listed = world.wiring.novita.list(within=5)
     before = states(world)
 
     counts = world.sweep()
 
+    assert [one.status for one in listed] == ["running"]
     assert (counts["surplus"], counts["changed"]) == (0, 0)
     assert states(world) == before

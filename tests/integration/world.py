@@ -286,9 +286,13 @@ class World:
         for key in self._due("instance"):
             if int(key["dueAt"]["N"]) > self._now.timestamp() * 1000:
                 return
-            record = self.record(key["pk"]["S"])
-            message = StepMessage(record.id, record.token, record.correlation_id)
-            self.handle(record.queue, self.as_received(record.queue, message.as_json()))
+            self.deliver_now(key["pk"]["S"])
+
+    def deliver_now(self, instance_id: str) -> None:
+        """Hand over the message that the instance waits for, even before its time."""
+        record = self.record(instance_id)
+        message = StepMessage(record.id, record.token, record.correlation_id)
+        self.handle(record.queue, self.as_received(record.queue, message.as_json()))
 
     def as_received(self, queue: str, body: str, attempt: int = 1, **more: Any) -> dict[str, Any]:
         attributes = {"ApproximateReceiveCount": str(attempt), "SentTimestamp": "0"}
@@ -399,6 +403,12 @@ class World:
     def records(self) -> list[Instance]:
         found = [unmarshal(item) for item in self.items() if item["sk"]["S"] == "record"]
         return [read_record(item) for item in found]
+
+    def wipe(self) -> None:
+        """Forget all instances: for tests of answers alone, whose instances never were."""
+        for item in self.items():
+            if item["pk"]["S"].startswith("inst_"):
+                self.dynamodb.delete_item(TableName=self.table_name, Key={"pk": item["pk"], "sk": item["sk"]})
 
     def assert_books_balance(self) -> None:
         assert_books_balance(self.simulator, self.dynamodb, self.table_name)

@@ -10,6 +10,7 @@ from functions.api.adopt import Adopt
 from functions.api.bodies import CreateBody, ImportBody, LastUsedBody
 from functions.api.create_instance import CreateInstance
 from functions.api.current import asked, caller, wired
+from functions.api.cursors import Cursors
 from functions.api.note_use import NoteUse
 from functions.api.parameters import IdempotencyKey, InstanceId
 from functions.api.read_instances import ReadInstances
@@ -38,7 +39,11 @@ def _reader() -> ReadInstances:
         wiring.advance,
         wiring.policy,
         wiring.clock,
-        wiring.deployments.id,
+        Cursors(wiring.deployments.id),
+        wiring.totals,
+        wiring.cache,
+        wiring.silence,
+        lambda: wiring.circuits.is_open("reads"),
         wiring.settings.details_ttl,
         wiring.settings.lookup_seconds,
     )
@@ -54,6 +59,7 @@ def create(
         wiring.answers,
         wiring.advance,
         wiring.catalog,
+        wiring.boots,
         wiring.policy,
         wiring.clock,
         wiring.settings.lookup_seconds,
@@ -81,6 +87,8 @@ def list_instances(
         view["total"] = page.total
     if page.next_cursor:
         view["nextCursor"] = page.next_cursor
+    if page.stale:
+        view["stale"] = True
     return view
 
 

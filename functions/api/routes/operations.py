@@ -37,7 +37,9 @@ def _accepted(given: Answer) -> Response[AcceptedView]:
 
 def _operator() -> Operate:
     wiring = wired()
-    return Operate(wiring.instances, wiring.answers, wiring.advance, wiring.policy, wiring.clock)
+    return Operate(
+        wiring.instances, wiring.answers, wiring.advance, wiring.boots, wiring.policy, wiring.clock
+    )
 
 
 def _starting(body: StartBody | None) -> Command:

@@ -117,6 +117,14 @@ class Circuits:
         if isinstance(permit, Probe):
             self._report(permit, rules.after_unsent_probe(permit.leased))
 
+    def is_open(self, name: str) -> bool:
+        """As far as this process knows: for saying so, not for deciding about a call."""
+        try:
+            return self._current(name).state is not State.CLOSED
+        except TABLE_FAILED as error:
+            self._table_failed(name, error)
+            return False
+
     def states(self) -> list[Report]:
         return [rules.report(self._read(name), self._clock(), self._policy) for name in rules.NAMES]
 

@@ -129,7 +129,7 @@ class Instances:
         self, *, name: str | None, status: str | None, limit: int, after: str | None
     ) -> tuple[list[Instance], bool]:
         """Newest first, from below the id `after`; and whether there may be more."""
-        index, key, value = _listing(name, status)
+        index, key, value = listing(name, status)
         condition, values = "#key = :key", {":key": value}
         if after:
             condition, values = f"{condition} AND id < :after", {**values, ":after": after}
@@ -150,7 +150,7 @@ class Instances:
                 return found[:limit], len(found) > limit
 
     def count(self, *, name: str | None, status: str | None) -> int:
-        index, key, value = _listing(name, status)
+        index, key, value = listing(name, status)
         if name is not None and status is not None:
             found = self._table.query_all("#key = :key", {":key": value}, index=index, names={"#key": key})
             return sum(items.read_record(item).status == status for item in found)
@@ -186,7 +186,9 @@ def _history(decision: Decision) -> list[Write]:
     ]
 
 
-def _listing(name: str | None, status: str | None) -> tuple[str, str, str]:
+def listing(name: str | None, status: str | None) -> tuple[str, str, str]:
+    """The index that lists them, the attribute it goes by, and its value; name and status together are
+    listed by name and sifted by status."""
     if name is not None:
         return "lookup", "lookup", f"name#{name}"
     if status is not None:

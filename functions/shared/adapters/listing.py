@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,10 +12,12 @@ from functions.shared.adapters.cache import SharedCache
 from functions.shared.adapters.items import millis
 from functions.shared.adapters.novita.client import Novita
 from functions.shared.adapters.table import ConditionFailed, Item, Table, Write
+from functions.shared.domain.errors import NotNow
 from functions.shared.domain.machine import Endpoint, Machine
 from functions.shared.log import logger
 
 KEY = "list"
+_PATIENCE = (0.0, 0.3, 0.7, 1.0)  # seconds that are spent on waiting for another process's read
 _LEASE = ("lease#list", "lease")
 # Nobody is reading, or whoever was has been at it for longer than a read may take.
 _FREE = "attribute_not_exists(pk) OR leaseUntil <= :now"
@@ -34,12 +36,18 @@ class Listed:
 
 class Listing:
     def __init__(
-        self, novita: Novita, cache: SharedCache, table: Table, clock: Callable[[], datetime]
+        self,
+        novita: Novita,
+        cache: SharedCache,
+        table: Table,
+        clock: Callable[[], datetime],
+        wait: Callable[[float], None],
     ) -> None:
         self._novita = novita
         self._cache = cache
         self._table = table
         self._clock = clock
+        self._wait = wait
         self._known: tuple[str, Listed] | None = None
 
     def newest(self) -> Listed | None:
@@ -55,8 +63,23 @@ class Listing:
                 return None
         return self._known[1]
 
-    def read(self, within: float, newer_than: datetime | None = None) -> Listed | None:
-        """A new read, shared; None where another process is at it, or has just been."""
+    def shared(self, within: float, newer_than: datetime | None) -> tuple[Listed, bool]:
+        """A list newer than that, and whether it was read here: one process reads, the others wait a moment.
+
+        NotNow where they would have to wait longer.
+        """
+        listed = self._read(within, newer_than)
+        if listed:
+            return listed, True
+        for pause in _PATIENCE:
+            self._wait(pause)
+            found = self.newest()
+            if found and (newer_than is None or found.began > newer_than):
+                return found, False
+        raise NotNow("RATE_LIMIT_EXCEEDED", "Novita's list is being read; it is shared", retry_after=2.0)
+
+    def _read(self, within: float, newer_than: datetime | None) -> Listed | None:
+        """None where another process is at it, or has just been."""
         lease = self._take(within)
         if lease is None:
             return None
@@ -109,7 +132,7 @@ def _to_json(listed: Listed) -> Any:
 
 
 def _machine_to_json(machine: Machine) -> Any:
-    facts = {name: value for name, value in asdict(machine).items() if value not in ("", None, ())}
+    facts = {name: value for name, value in vars(machine).items() if value not in ("", None, ())}
     for name in ("spot_reclaim_at", "created_at"):
         if name in facts:
             facts[name] = facts[name].timestamp()

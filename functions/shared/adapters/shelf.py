@@ -1,4 +1,4 @@
-"""The shared side of the cache: values in the table, trimmed to what they say, in parts where they are large."""
+"""The shared side of the cache: values in the table, packed, and in parts where they are large."""
 
 import base64
 import json
@@ -50,7 +50,7 @@ class Shelf:
         return json.loads(zlib.decompress(base64.b64decode(packed)))
 
     def put(self, key: str, value: Any, epoch: int) -> Entry:
-        """Parts first: whoever finds the entry finds all of it. The entry before keeps its parts meanwhile."""
+        """Parts first: whoever finds the entry finds all of it; the one before keeps its parts meanwhile."""
         now = self._clock()
         packed = base64.b64encode(
             zlib.compress(json.dumps(value, separators=(",", ":")).encode(), 3)

@@ -1,4 +1,4 @@
-"""That Novita did not answer just now, remembered for a few seconds: the next caller need not find out again."""
+"""That Novita did not answer just now, remembered for some seconds: the next caller need not find out."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

@@ -13,7 +13,7 @@ from functions.shared.domain.status import Status
 
 Machines = Mapping[str, Machine]
 
-_OF_THE_LIMIT = 0.28  # what polling may take of the calls that Novita allows
+_OF_THE_LIMIT = 0.26  # what polling may take of the calls that Novita allows
 _OF_THE_TTL = 0.8  # read again a little before the list is too old, so that it hardly ever is
 
 
@@ -29,8 +29,9 @@ class Pace:
     def pause(self, waiting: int, calls: int) -> float:
         """Seconds from one read to the next: never more calls than one for each instance and interval, nor
         more than a share of the limit, however many pages there are."""
+        shortest = min(self.list_ttl * _OF_THE_TTL, self.poll_seconds)
         fair = self.poll_seconds / max(1, waiting)
-        return max(self.list_ttl * _OF_THE_TTL, fair, 60 * calls / (self.calls_per_minute * _OF_THE_LIMIT))
+        return max(shortest, fair, 60 * calls / (self.calls_per_minute * _OF_THE_LIMIT))
 
 
 def since(record: Instance, machine_id: str) -> datetime:

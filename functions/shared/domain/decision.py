@@ -107,6 +107,15 @@ class Decision:
         others = tuple(o for o in self.operations if o.id != changed.id)
         return replace(self.having(operation=changed), operations=(*others, changed))
 
+    def attempted(self, action: Action) -> "Decision":
+        """Count a call to Novita for the operation under way."""
+        operation = self.record.operation
+        if operation is None or operation.ended or operation.kind is not action:
+            return self
+        changed = replace(operation, attempts=operation.attempts + 1)
+        others = tuple(o for o in self.operations if o.id != changed.id)
+        return replace(self.having(operation=changed), operations=(*others, changed))
+
     def owe(self, machine_id: str, action: Action) -> "Decision":
         """Take on the duty to delete or stop a machine; deleting outdoes stopping."""
         record = self.record

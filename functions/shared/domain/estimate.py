@@ -1,26 +1,29 @@
-"""How long machines take to come up, learned from those that did; and when to look, so that few looks tell soon.
+"""How long machines take to come up, learned from those that did; and when to look, to know it soon.
 
-Boot times are taken as log-normal: never below zero, a long tail to the right. Looks are placed where readiness
-is likely: of all plans that cost no more looks than a fixed interval would, the one that notices soonest.
+Boot times are taken as log-normal: never below zero, a long tail to the right. Looks are placed where
+readiness is likely: of all plans that cost no more looks than a fixed interval would, the one that notices
+soonest.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from statistics import NormalDist, fmean
 
-KEPT = 40  # the last so many boots are "lately"
+KEPT = 100  # the last so many boots are "lately"
 _FEW = 4  # fewer teach nothing
+_USUAL = timedelta(minutes=4)  # where nothing is known
 # Until many have been seen, their spread is drawn towards this, as if so many had been seen that spread so.
 _USUAL_SPREAD, _USUAL_WEIGHT = 0.4, 3
 _NARROWEST = 0.05
-_SHARE = 0.99  # of the looks that the fixed interval costs: a plan made from few boots is a little off
+_SHARE = 0.95  # of the looks that the fixed interval costs: a plan made from few boots is a little off
 _FINEST = 0.5  # seconds between two looks at the least
 _TAIL = 0.999  # beyond this no plan: what takes so long may take any time
 _POINTS = 110  # times that are considered, one as far from the next as all
-_HALVINGS = 9
+_HALVINGS = 10
 
 _normal = NormalDist()
 
@@ -65,7 +68,12 @@ def learned(boots: Sequence[float]) -> Boot | None:
     squares = sum((one - mean) ** 2 for one in logs) + _USUAL_WEIGHT * _USUAL_SPREAD**2
     variance = squares / (len(logs) - 1 + _USUAL_WEIGHT)
     spread = math.sqrt(variance * (1 + 1 / len(logs)))  # the mean itself is only known so well
-    return Boot(round(mean, 3), round(max(_NARROWEST, spread), 2))
+    return Boot(round(mean, 3), max(_NARROWEST, round(spread * 50) / 50))
+
+
+def ready_at(now: datetime, boot: Boot | None) -> datetime:
+    """When what begins now is likely to be up."""
+    return now + (timedelta(seconds=boot.median_seconds) if boot else _USUAL)
 
 
 def plan(boot: Boot, interval: float) -> tuple[float, ...]:
@@ -84,7 +92,7 @@ def _shape(spread: float, interval: float) -> tuple[float, ...]:
     times = [0.0, *(first + (last - first) * point / (_POINTS - 1) for point in range(_POINTS))]
     out = [boot.still_out(at) for at in times]
     # A price beyond which nobody looks before the end, and one so low that every look is worth it.
-    dear, cheap = 2 * last, last / _POINTS**2
+    dear, cheap = 1e4 * last, last / _POINTS**2
     best = _cheapest(times, out, dear)
     for _ in range(_HALVINGS):
         price = math.sqrt(dear * cheap)

@@ -20,6 +20,11 @@ def new_instance_id(now: datetime) -> str:
     return f"inst_{ulid(now)}"
 
 
+def earliest_instance_id(at: datetime) -> str:
+    """What every id made from then on is above."""
+    return f"inst_{_base32(int(at.timestamp() * 1000), 10)}"
+
+
 def new_operation_id(now: datetime) -> str:
     return f"op_{ulid(now)}"
 

@@ -147,7 +147,7 @@ class Novita:
         except NotNow:
             raise
         except (NovitaForNow, NovitaRefused) as error:
-            # No bound is documented; there may be one all the same, and an answer may be too large to be read.
+            # No bound is documented; there may be one all the same, or the answer was too large to be read.
             self._small_pages_until = self._clock() + SMALL_PAGES_SECONDS
             if size == SMALL_PAGE or error.code != "NOVITA_REJECTED":
                 raise

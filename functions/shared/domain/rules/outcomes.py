@@ -21,7 +21,7 @@ def taken(decision: Decision, act: Act, at: datetime) -> Decision:
         return decision
     decision = decision.having(acted_at=at, looked_at=decision.step, waiting=None)
     if act.action is not record.pending:
-        return decision
+        return decision.operate("monitoring") if record.status is Status.DELETING else decision
     coming_up = record.status is Status.STARTING
     deadline = decision.now + decision.policy.boot_wait if coming_up else None
     return decision.having(pending=None, deadline_at=deadline).operate("monitoring")

@@ -144,7 +144,10 @@ def _follow(decision: Decision, machine: Machine, began: datetime) -> Decision:
     match read(machine):
         case Reading.RUNNING if record.status in _COMES_UP:
             shown = replace(machine, endpoints=record.endpoints)
-            return _running(decision) if addressable(shown, expected=record.expects_endpoints) else decision
+            if addressable(shown, expected=record.expects_endpoints):
+                return _running(decision)
+            # Nobody waits for what is off: a look by id is due, which knows more than a list.
+            return decision.having(doubted=True) if record.status in _OFF else decision
         case Reading.RUNNING if record.status is Status.STOPPING:
             return _stop_again(decision, began)
         case Reading.EXITED if record.status is Status.STOPPING:

@@ -1,0 +1,314 @@
+"""Instances that wait for their machines, on a virtual clock: the real steps, the simulator's own world.
+
+Everything is real but three things: the table is in memory, messages go from hand to hand (delayed by whole
+seconds, as SQS does), and the simulator is asked without HTTP between.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from heapq import heappop, heappush
+from itertools import count
+from math import ceil
+from statistics import fmean
+from typing import Any
+
+from bench.memory import MemoryTable
+from functions.shared.adapters.items import purchase_item, read_record
+from functions.shared.adapters.novita.calls import Answer, Call
+from functions.shared.adapters.novita.client import Novita
+from functions.shared.adapters.novita.gate import OpenGate
+from functions.shared.adapters.table import Write
+from functions.shared.domain.commands import begin_create
+from functions.shared.domain.decision import Decision
+from functions.shared.domain.ids import machine_name, new_instance_id
+from functions.shared.domain.instance import Queue, Spec
+from functions.shared.domain.messages import StepMessage
+from functions.shared.domain.observation import Books, Buy, Observation
+from functions.shared.domain.purchase import Outcome, Purchase
+from functions.shared.domain.status import Status
+from functions.shared.settings import Settings
+from functions.shared.wiring import Wiring
+from local.novita import payloads, purchase
+from local.novita.clock import Clock
+from local.novita.errors import ApiError, error_body
+from local.novita.machines import Machine
+from local.novita.orders import read_order
+from local.novita.paging import cut
+from local.novita.settings import Settings as SimulatorSettings
+from local.novita.world import World
+
+INTERVAL = 30.0
+RATE_LIMIT = 100
+MEDIAN_SECONDS, SIGMA = 240.0, 0.3
+HOP_SECONDS = 0.05  # from a message sent to the function that has it
+
+_ORDER = {"gpuNum": 1, "rootfsSize": 60, "imageUrl": "image", "ports": "8188/http", "kind": "gpu"}
+_QUEUES = ("create", "monitor", "startup", "webhook")
+_REQUIRED = {
+    **{f"{name}_queue_url": name for name in _QUEUES},
+    **{f"{name}_dead_queue_url": f"{name}-dead" for name in _QUEUES},
+    **dict.fromkeys(("table_name", "topic_arn", "novita_secret_id", "webhook_secret_id"), "-"),
+}
+
+
+class InProcess:
+    """Novita's API as the simulator answers it, without the way there; every call is counted."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.calls: list[float] = []
+
+    def send(self, call: Call, **_: Any) -> Answer:
+        self.calls.append(self._world.clock.now())
+        try:
+            if call.path == "/gpu/instance":
+                return Answer(200, self._shown(self._world.got(call.query["instanceId"]), in_list=False))
+            return Answer(200, self._page(int(call.query["pageSize"]), int(call.query["pageNum"])))
+        except ApiError as error:
+            status = error.status(self._world.settings.not_found_as)
+            return Answer(status, error_body(status, error.reason, error.message))
+
+    def _page(self, size: int, number: int) -> dict[str, Any]:
+        settings, listed = self._world.settings, self._world.listed()
+        size = min(size, settings.max_page_size or size)
+        shown = cut(listed, size, number, settings.page_start)
+        return {"instances": [self._shown(one, in_list=True) for one in shown], "total": len(listed)}
+
+    def _shown(self, machine: Machine, *, in_list: bool) -> dict[str, Any]:
+        world = self._world
+        t = world.list_time() if in_list else world.clock.now()
+        name = world.region_name(machine.bought.region)
+        return payloads.instance(machine, payloads.View(t, world.settings, "http://sim", name, in_list))
+
+
+class Hands:
+    """SQS: messages that come when their whole seconds are over."""
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        self._now = now
+        self._order = count()
+        self.waiting: list[tuple[datetime, int, str, str]] = []
+
+    def send_message(self, *, QueueUrl: str, MessageBody: str, DelaySeconds: int) -> None:  # noqa: N803
+        at = self._now() + timedelta(seconds=DelaySeconds + HOP_SECONDS)
+        heappush(self.waiting, (at, next(self._order), QueueUrl, MessageBody))
+
+
+class BenchWiring(Wiring):
+    def __init__(self, world: World, **settings: Any) -> None:
+        self._at = datetime(2030, 1, 1, tzinfo=UTC)
+        super().__init__(Settings(**_REQUIRED | settings), lambda: self._at, self._pass)
+        self.hands = Hands(lambda: self._at)
+        self.world = world
+        self.api = InProcess(world)
+        self.go_to(self._at)
+
+    def go_to(self, at: datetime) -> None:
+        self._at = at
+        self.world.clock.set(at.timestamp())
+
+    def _pass(self, seconds: float) -> None:
+        self.go_to(self._at + timedelta(seconds=seconds))
+
+    @cached_property
+    def table(self) -> MemoryTable:
+        return MemoryTable()
+
+    def client(self, service: Any) -> Any:
+        return {"sqs": self.hands}[service]
+
+    @cached_property
+    def novita(self) -> Novita:
+        gate = OpenGate()
+        made = Novita(
+            "http://sim",
+            key=lambda: "key",
+            correlation=lambda: "",
+            circuits=gate,
+            limiter=gate,
+            wait=self.wait,
+            clock=lambda: self._at.timestamp(),
+            now=self.clock,
+        )
+        made._attempts._transport = self.api
+        return made
+
+
+@dataclass
+class Boot:
+    bought_at: float
+    running_at: float
+    known_at: float = 0.0
+
+    @property
+    def delay(self) -> float:
+        return self.known_at - self.running_at
+
+
+@dataclass
+class Figures:
+    pending: int
+    boots: list[Boot] = field(default_factory=list)
+    calls: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+    table_reads: int = 0
+    table_writes: int = 0
+
+    @property
+    def mean_delay(self) -> float:
+        return fmean(boot.delay for boot in self.boots)
+
+    @property
+    def late_delay(self) -> float:
+        """The 95th percentile."""
+        delays = sorted(boot.delay for boot in self.boots)
+        return delays[ceil(0.95 * len(delays)) - 1]
+
+    @property
+    def calls_per_minute(self) -> float:
+        return 60 * len(self.calls) / self.seconds
+
+    @property
+    def most_calls_in_a_minute(self) -> int:
+        most = first = 0
+        for last, at in enumerate(self.calls):
+            while self.calls[first] <= at - 60:
+                first += 1
+            most = max(most, last - first + 1)
+        return most
+
+    def at_fixed_interval(self) -> "Figures":
+        """The same boots, each instance asked for once in the interval from its purchase on."""
+        step = INTERVAL + HOP_SECONDS
+        fixed = Figures(self.pending, seconds=self.seconds)
+        for boot in self.boots:
+            looks = ceil((boot.running_at - boot.bought_at) / step)
+            at = boot.bought_at + looks * step
+            fixed.boots.append(Boot(boot.bought_at, boot.running_at, at))
+            fixed.calls += [boot.bought_at + number * step for number in range(1, looks + 1)]
+        fixed.calls.sort()
+        return fixed
+
+
+class Pending:
+    """So many instances waiting at any time: each that has come up gives way to a new one."""
+
+    def __init__(self, pending: int, seed: int, **simulator: Any) -> None:
+        settings = {"boot_seconds": MEDIAN_SECONDS, "boot_seconds_sigma": SIGMA, "boot_seed": seed}
+        world = World(Clock("virtual"), SimulatorSettings(**settings | simulator))
+        self.wired = BenchWiring(world, novita_rate_limit=RATE_LIMIT, instance_poll_interval=INTERVAL)
+        self.pending = pending
+        self._boots: dict[str, Boot] = {}
+        self._means = {**self.wired.calls.means(), Buy: self._buy}
+
+    def learn(self, boots: int) -> None:
+        """One after the other, until so many have been seen."""
+        self.run(until=lambda figures: len(figures.boots) >= boots, most_pending=1)
+
+    def run_for(self, seconds: float, ramp: float) -> Figures:
+        end = self.wired.clock() + timedelta(seconds=seconds)
+        return self.run(lambda _: self.wired.clock() >= end, ramp=ramp)
+
+    def run(
+        self, until: Callable[[Figures], bool], most_pending: int | None = None, ramp: float = 0.0
+    ) -> Figures:
+        """`ramp`: the seconds over which the first ones are bought."""
+        pending = self.pending if most_pending is None else most_pending
+        figures = Figures(pending)
+        began = self.wired.clock()
+        self.wired.api.calls = figures.calls
+        reads, writes = self.wired.table.reads, self.wired.table.writes
+        starts = [began + timedelta(seconds=ramp * number / pending) for number in range(pending)]
+        while not until(figures):
+            at = self.wired.hands.waiting[0][0] if self.wired.hands.waiting else None
+            if starts and (at is None or starts[0] <= at):
+                self.wired.go_to(starts.pop(0))
+                self._create()
+                continue
+            self._take_next(figures)
+        figures.seconds = (self.wired.clock() - began).total_seconds()
+        figures.table_reads, figures.table_writes = (
+            self.wired.table.reads - reads,
+            self.wired.table.writes - writes,
+        )
+        self._drop_all()
+        return figures
+
+    def _take_next(self, figures: Figures) -> None:
+        at, _, queue, body = heappop(self.wired.hands.waiting)
+        self.wired.go_to(max(at, self.wired.clock()))
+        message = StepMessage.from_json(body)
+        self.wired.advance.take(message, Queue(queue), self._means)
+        boot = self._boots.get(message.instance_id)
+        item = self.wired.table.get(message.instance_id, "record")
+        if boot is None or item is None:
+            return
+        record = read_record(item)
+        if record.status is not Status.RUNNING:
+            return
+        boot.known_at = self.wired.clock().timestamp()
+        figures.boots.append(boot)
+        self._drop(message.instance_id, record.machine_id or "")
+        self._create()
+
+    def _create(self) -> None:
+        now = self.wired.clock()
+        made = begin_create(
+            instance_id=new_instance_id(now),
+            name="bench",
+            spec=Spec("RTX 4090 24GB", "107672"),
+            webhook_url=None,
+            actor="bench",
+            correlation_id="bench",
+            now=now,
+            policy=self.wired.policy,
+        )
+        self.wired.advance.step(self.wired.instances.add(made), self._means)
+
+    def _buy(self, decision: Decision, _: Buy) -> tuple[Decision, Observation]:
+        record, world, now = decision.record, self.wired.world, decision.now
+        name = machine_name(record.name, self.wired.deployments.id(), record.id, 1)
+        product = next(iter(world.products.values()))
+        order = read_order(
+            {**_ORDER, "name": name, "productId": product.id},
+            world.settings,
+        )
+        region = next(one for one in world.clusters.values() if one.region in product.regions)
+        machine = purchase.put(world, order, product, region)
+        running_at = machine.statuses.steps[-1].at
+        self._boots[record.id] = Boot(now.timestamp(), running_at)
+        bought = Purchase(
+            instance_id=record.id,
+            number=1,
+            name=name,
+            outcome=Outcome.BOUGHT,
+            intended_at=now,
+            lease_until=now,
+            product_id=product.id,
+            region=region.region,
+            expects_endpoints=True,
+            machine_id=machine.id,
+            ended_at=now,
+        )
+        self.wired.table.put(Write(purchase_item(bought)))
+        return decision, Books((bought,))
+
+    def _drop(self, instance_id: str, machine_id: str) -> None:
+        self._boots.pop(instance_id)
+        self.wired.table.forget(instance_id)
+        self.wired.world.machines.pop(machine_id)
+
+    def _drop_all(self) -> None:
+        self.wired.hands.waiting.clear()
+        self.wired.world.machines.clear()
+        for instance_id in list(self._boots):
+            self.wired.table.forget(instance_id)
+        self._boots.clear()
+
+
+def quiet() -> None:
+    logging.getLogger("ostler").setLevel(logging.ERROR)
+    logging.getLogger("functions").setLevel(logging.ERROR)

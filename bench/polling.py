@@ -1,0 +1,106 @@
+"""What it costs to learn that machines have come up, and how late it is: beside one call for each every 30 s.
+
+`python -m bench.polling` prints a line for 1, 10, 100 and 1,000 instances that wait at any time. Boot times
+are log-normal (median 240 s, sigma 0.3) and drawn by the simulator; those that are measured were never seen
+before.
+"""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bench.pending import INTERVAL, MEDIAN_SECONDS, RATE_LIMIT, SIGMA, Figures, Pending, quiet
+
+MOST_CALLS = 0.3 * RATE_LIMIT  # a minute
+MOST_OF_FIXED = 0.6  # of the mean delay that the fixed interval has, for one that waits
+MOST_SECONDS = 5.0  # mean delay, for ten or more
+LESSONS = 60  # boots before anything is measured
+SEED_OF_ONE, SEED_OF_MANY = 11, 12
+
+
+def one_at_a_time(boots: int, seed: int = SEED_OF_ONE) -> Figures:
+    pending = Pending(1, seed)
+    pending.learn(LESSONS)
+    return pending.run(lambda figures: len(figures.boots) >= boots)
+
+
+def many_at_a_time(
+    waiting: int,
+    seconds: float,
+    *,
+    told: bool = True,
+    seed: int = SEED_OF_MANY,
+    median: float = MEDIAN_SECONDS,
+) -> Figures:
+    """`told`: whether the list has endpoints. Where it has not, each machine that has come up costs a get."""
+    pending = Pending(waiting, seed, endpoint_in_list=told, boot_seconds=median)
+    pending.learn(LESSONS)
+    return pending.run_for(seconds, ramp=median)
+
+
+@dataclass(frozen=True)
+class Line:
+    figures: Figures
+    told: bool
+
+    @property
+    def broken(self) -> list[str]:
+        """What was promised and does not hold."""
+        own, fixed = self.figures, self.figures.at_fixed_interval()
+        broken = []
+        if self.told and own.most_calls_in_a_minute > MOST_CALLS:
+            broken.append(f"more than {MOST_CALLS:g} calls in 60 s")
+        if own.pending == 1 and own.mean_delay > MOST_OF_FIXED * fixed.mean_delay:
+            broken.append(f"later than {MOST_OF_FIXED:.0%} of the fixed interval")
+        if own.pending == 1 and len(own.calls) > len(fixed.calls):
+            broken.append("more calls than the fixed interval")
+        if own.pending >= 10 and own.mean_delay > MOST_SECONDS:
+            broken.append(f"later than {MOST_SECONDS:g} s")
+        return broken
+
+    def __str__(self) -> str:
+        own, fixed = self.figures, self.figures.at_fixed_interval()
+        return (
+            f"{'NO' if self.broken else 'ok':<4}{own.pending:>7,}{len(own.boots):>8,}"
+            f"{own.calls_per_minute:>11.1f}{own.most_calls_in_a_minute:>9}"
+            f"{own.mean_delay:>9.1f}{own.late_delay:>8.1f}"
+            f"{fixed.calls_per_minute:>14,.1f}{fixed.mean_delay:>9.1f}{fixed.late_delay:>8.1f}"
+            f"   {'; '.join(self.broken)}"
+        )
+
+
+def lines(told: bool) -> Iterator[Line]:
+    if told:  # one alone is asked for by id, so that lists are no matter
+        yield Line(one_at_a_time(400), told)
+    yield Line(many_at_a_time(10, 7200, told=told), told)
+    yield Line(many_at_a_time(100, 1200, told=told), told)
+    if told:
+        yield Line(many_at_a_time(1000, 600), told)
+
+
+HEADER = (
+    f"{'':<4}{'waiting':>7}{'boots':>8}{'calls/min':>11}{'in 60 s':>9}{'mean s':>9}{'95 % s':>8}"
+    f"{'| calls/min':>14}{'mean s':>9}{'95 % s':>8}   | one call for each every {INTERVAL:g} s"
+)
+
+
+def main() -> int:
+    quiet()
+    print(f"boots: median {MEDIAN_SECONDS:g} s, sigma {SIGMA}, {LESSONS} seen before;", end=" ")
+    print(f"seeds {SEED_OF_ONE} (one) and {SEED_OF_MANY} (many)")
+    print(f"calls: at most {MOST_CALLS:g} in 60 s of the {RATE_LIMIT} that Novita allows")
+    print(HEADER)
+    good = True
+    for line in lines(told=True):
+        print(line, flush=True)
+        good &= not line.broken
+    print(
+        "where the list has no endpoints: one get more for each machine that has come up, and no way round it"
+    )
+    for line in lines(told=False):
+        print(line, flush=True)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,173 @@
+"""Everything that is known here and everything that Novita shows, fetched at once and merged."""
+
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from functions.api.cursors import Cursors
+from functions.api.views import entry_view
+from functions.shared.adapters.cache import SharedCache
+from functions.shared.adapters.instances import Instances
+from functions.shared.adapters.listing import Listed, Listing
+from functions.shared.adapters.silence import Silence
+from functions.shared.domain.decision import Policy
+from functions.shared.domain.errors import NotNow, NovitaForNow, NovitaRefused
+from functions.shared.domain.ids import read_mark
+from functions.shared.domain.instance import Instance
+from functions.shared.domain.merge import Merged, Source, merge, without_novita
+from functions.shared.domain.survey import survey
+from functions.shared.log import logger
+from functions.shared.put_right import PutRight
+
+_KEY = "merged"
+_LISTING = "comprehensive"
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The merged list as it is cached: entries as callers see them, newest first, each with its place."""
+
+    entries: list[tuple[str, dict[str, Any]]]
+    stale: bool
+    took: dict[str, int]  # milliseconds
+
+
+@dataclass(frozen=True)
+class MergeLists:
+    instances: Instances
+    listing: Listing
+    put_right: PutRight
+    cache: SharedCache
+    silence: Silence
+    cursors: Cursors
+    deployment: Callable[[], str]
+    policy: Policy
+    clock: Callable[[], datetime]
+    stopwatch: Callable[[], float]
+    list_ttl: float
+    merged_ttl: float
+    within: float
+
+    def __call__(
+        self, *, include_novita_only: bool, sync_local_state: bool, limit: int, cursor: str | None
+    ) -> dict[str, Any]:
+        began = self.stopwatch()
+        after = self.cursors.read(cursor, _LISTING) if cursor else None
+        whole = (None if sync_local_state else self._cached()) or self._fetched(sync_local_state)
+        entries = [
+            (place, entry)
+            for place, entry in whole.entries
+            if include_novita_only or entry["source"] != Source.NOVITA
+        ]
+        following = [(place, entry) for place, entry in entries if after is None or place < after]
+        page = following[:limit]
+        counts = Counter(str(entry["source"]) for _, entry in entries)
+        view: dict[str, Any] = {
+            "instances": [entry for _, entry in page],
+            "total": len(entries),
+            "sources": {str(source): counts[str(source)] for source in Source},
+            "performance": {
+                "totalRequestTime": _milliseconds(self.stopwatch() - began),
+                **whole.took,
+                "cacheHitRatio": self.cache.hit_ratio,
+            },
+        }
+        if len(following) > limit:
+            view["nextCursor"] = self.cursors.make(page[-1][0], _LISTING)
+        if whole.stale:
+            view["stale"] = True
+        return view
+
+    def _cached(self) -> Whole | None:
+        found = self.cache.get(_KEY, self.merged_ttl)
+        nothing = {"novitaApiTime": 0, "localDataTime": 0, "mergeProcessingTime": 0}
+        return (
+            Whole([(place, entry) for place, entry in found], False, nothing) if found is not None else None
+        )
+
+    def _fetched(self, sync: bool) -> Whole:
+        with ThreadPoolExecutor(2) as pool:
+            here = pool.submit(copy_context().run, self._timed, self.instances.all_live)
+            there = pool.submit(copy_context().run, self._timed, self._listed)
+        (records, local_time), (listed, novita_time) = here.result(), there.result()
+        began = self.stopwatch()
+        merged = self._merged(records, listed, sync)
+        entries = sorted(((_place(one), entry_view(one)) for one in merged), key=_by_place, reverse=True)
+        took = {
+            "novitaApiTime": novita_time,
+            "localDataTime": local_time,
+            "mergeProcessingTime": _milliseconds(self.stopwatch() - began),
+        }
+        if listed is not None:  # an answer without Novita is not kept: it may be back at once
+            self.cache.put(_KEY, [[place, entry] for place, entry in entries])
+        return Whole(entries, listed is None, took)
+
+    def _timed(self, work: Callable[[], Any]) -> tuple[Any, int]:
+        began = self.stopwatch()
+        return work(), _milliseconds(self.stopwatch() - began)
+
+    def _listed(self) -> Listed | None:
+        """None where Novita cannot be asked."""
+        if self.silence.lasts():
+            return None
+        newest = self.listing.newest()
+        if newest and (self.clock() - newest.began).total_seconds() < self.list_ttl:
+            return newest
+        try:
+            return self.listing.shared(self.within, newest.began if newest else None)[0]
+        except (NovitaForNow, NovitaRefused) as error:
+            if isinstance(error, NovitaForNow) and not isinstance(error, NotNow):
+                self.silence.begins()
+            logger.info("merged without novita", code=error.code)
+            return None
+
+    def _merged(self, records: list[Instance], listed: Listed | None, sync: bool) -> list[Merged]:
+        if listed is None:
+            return list(without_novita(records))
+        deployment, machines = self.deployment(), listed.machines.values()
+        marks = {mark.instance_id for one in machines if (mark := read_mark(one.name, deployment))}
+        by_id = {record.id: record for record in records}
+        marked = {id_: by_id.get(id_) or self.instances.get(id_) for id_ in marks}
+        if sync:
+            self._sync(records, listed, marked, deployment)
+        return merge(machines, records, marked, deployment, listed.began, self.clock(), self.policy)
+
+    def _sync(
+        self,
+        records: list[Instance],
+        listed: Listed,
+        marked: dict[str, Instance | None],
+        deployment: str,
+    ) -> None:
+        """Records follow; none is made, none is adopted, and a list that lacks too much is not believed."""
+        machines, since = listed.machines.values(), listed.began - self.policy.settle
+        found = survey(machines, records, marked, deployment, missed_since=since)
+        for record, machine in found.matched:
+            self.put_right.matched(record, machine, listed.began)
+        for record in found.unlisted if not found.alarming(0) else ():
+            self.put_right.unlisted(record, listed.began)
+
+
+def _place(one: Merged) -> str:
+    """Newest first, and a place that stays the same: a cursor goes on below it."""
+    if one.record is not None:
+        return f"{_moment(one.record.created_at)}.{one.record.id}"
+    if one.machine is not None:
+        return f"{_moment(one.machine.created_at)}.{one.machine.id}"
+    raise ValueError("an entry of nothing")
+
+
+def _by_place(entry: tuple[str, Any]) -> str:
+    return entry[0]
+
+
+def _moment(at: datetime | None) -> str:
+    return f"{int(at.timestamp() * 1000) if at else 0:015d}"
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)

@@ -1,0 +1,81 @@
+"""Routes of the caches: how full and how useful they are, clearing them, and removing what has expired."""
+
+from typing import NotRequired
+
+from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
+from typing_extensions import TypedDict
+
+from functions.api.current import wired
+from functions.shared.adapters.cache import Side
+
+router = APIGatewayHttpRouter()
+
+_CACHE = ["cache"]
+_MOST_SHOWN = 1000  # ids
+
+
+class SideView(TypedDict):
+    size: int
+    bytes: NotRequired[int]
+    hits: int
+    misses: int
+    hitRatio: float
+    evictions: int
+    ids: list[str]
+
+
+class StatsView(TypedDict):
+    shared: SideView
+    process: SideView
+
+
+class ClearedView(TypedDict):
+    epoch: int
+    message: str
+
+
+class CleanedView(TypedDict):
+    shared: int
+    process: int
+
+
+@router.get(
+    "/api/cache/stats",
+    summary="How full and how useful the caches are",
+    description=(
+        "`shared` is the store of all processes, with what they counted until a minute ago; `process` is the "
+        "one that answers. Details of instances, which records hold, are counted in `shared`."
+    ),
+    tags=_CACHE,
+)
+def stats() -> StatsView:
+    shared, process = wired().cache.sides()
+    return {"shared": _side(shared), "process": _side(process)}
+
+
+@router.post("/api/cache/clear", summary="Use nothing that is cached now", tags=_CACHE)
+def clear() -> ClearedView:
+    return {
+        "epoch": wired().cache.clear(),
+        "message": "Nothing cached before is used: here from now on, everywhere within 5 s",
+    }
+
+
+@router.post("/api/cache/cleanup", summary="Remove what has expired", tags=_CACHE)
+def cleanup() -> CleanedView:
+    shared, process = wired().cache.cleanup()
+    return {"shared": shared, "process": process}
+
+
+def _side(side: Side) -> SideView:
+    view: SideView = {
+        "size": len(side.ids),
+        "hits": side.tally.hits,
+        "misses": side.tally.misses,
+        "hitRatio": side.tally.hit_ratio,
+        "evictions": side.tally.evictions,
+        "ids": sorted(side.ids)[:_MOST_SHOWN],
+    }
+    if side.size_bytes is not None:
+        view["bytes"] = side.size_bytes
+    return view

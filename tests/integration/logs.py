@@ -1,0 +1,26 @@
+"""Everything that is logged while something happens, by the service and by libraries, at any level."""
+
+import io
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from functions.shared.log import logger
+
+
+@contextmanager
+def everything_logged() -> Iterator[io.StringIO]:
+    text = io.StringIO()
+    handler = logging.StreamHandler(text)
+    handler.setFormatter(logger.registered_formatter)
+    loggers = (logging.getLogger(), logging.getLogger("ostler"))
+    levels = [one.level for one in loggers]
+    for one in loggers:
+        one.addHandler(handler)
+        one.setLevel(logging.DEBUG)
+    try:
+        yield text
+    finally:
+        for one, level in zip(loggers, levels, strict=True):
+            one.removeHandler(handler)
+            one.setLevel(level)

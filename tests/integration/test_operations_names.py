@@ -1,0 +1,165 @@
+"""Operations by name, machines that are imported, last use, and how to get in."""
+
+import json
+from typing import Any
+
+import pytest
+
+from functions.shared.domain.status import Status
+from tests.integration.logs import everything_logged
+from tests.integration.world import World
+
+
+def _import(world: World, status: str = "running", **more: Any) -> tuple[int, Any]:
+    machine = world.simulator.put_instance(name="stranger", status=status, ports="8188/http")
+    return world.call("POST", "/api/instances/import", {"novitaInstanceId": machine["id"], **more})
+
+
+def _named(world: World, what: str, name: str) -> tuple[int, Any]:
+    return world.call("POST", f"/api/instances/{what}", {"instanceName": name})
+
+
+def test_an_instance_is_stopped_started_and_deleted_by_its_name(world: World) -> None:
+    _, imported = _import(world, name="trainer")
+    statuses = []
+
+    for what in ("stop", "start", "delete"):
+        status, accepted = _named(world, what, "trainer")
+        assert (status, accepted["instanceId"]) == (202, imported["instanceId"])
+        world.settle()
+        statuses.append(world.record(imported["instanceId"]).status)
+
+    assert statuses == [Status.STOPPED, Status.READY, Status.TERMINATED]
+
+
+@pytest.mark.parametrize("what", ["start", "stop", "delete"])
+def test_a_name_that_two_have_is_refused_with_their_ids(world: World, what: str) -> None:
+    ids = {_import(world, "exited", name="twin")[1]["instanceId"] for _ in range(2)}
+
+    status, body = _named(world, what, "twin")
+
+    assert (status, body["error"]["code"]) == (409, "AMBIGUOUS_INSTANCE_NAME")
+    assert set(body["error"]["details"]["instanceIds"]) == ids
+
+
+def test_a_name_means_the_one_that_is_not_terminated(world: World) -> None:
+    _, first = _import(world, name="again")
+    world.call("DELETE", f"/api/instances/{first['instanceId']}")
+    world.settle()
+    nobody, _ = _named(world, "stop", "again")
+    _, second = _import(world, name="again")
+
+    status, accepted = _named(world, "stop", "again")
+    world.settle()
+
+    assert nobody == 404
+    assert (status, accepted["instanceId"]) == (202, second["instanceId"])
+    assert world.record(first["instanceId"]).status is Status.TERMINATED
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"), [("running", "running"), ("exited", "exited"), ("pulling", "starting")]
+)
+def test_an_imported_machine_is_looked_after_from_then_on(world: World, theirs: str, ours: str) -> None:
+    status, shown = _import(world, theirs)
+    world.simulator.patch_instance(shown["novitaInstanceId"], status="running")
+
+    world.advance(60)
+    world.sweep()
+    world.settle()
+    deleted, _ = world.call("DELETE", f"/api/instances/{shown['instanceId']}")
+    world.settle()
+
+    assert (status, shown["status"]) == (201, ours)
+    assert "instance.running" in world.history(shown["instanceId"])
+    assert deleted == 202
+    assert world.simulator.live() == []
+
+
+def test_a_machine_that_novita_does_not_have_cannot_be_imported(world: World) -> None:
+    status, body = world.call("POST", "/api/instances/import", {"novitaInstanceId": "0123456789abcdef"})
+
+    assert (status, body["error"]["code"]) == (404, "INSTANCE_NOT_FOUND")
+    assert world.records() == []
+
+
+def test_a_machine_is_imported_once(world: World) -> None:
+    _, first = _import(world)
+
+    status, body = world.call(
+        "POST", "/api/instances/import", {"novitaInstanceId": first["novitaInstanceId"]}
+    )
+
+    assert (status, body["error"]["code"]) == (409, "INSTANCE_ALREADY_MANAGED")
+    assert body["error"]["details"]["instanceId"] == first["instanceId"]
+    assert len(world.records()) == 1
+
+
+def test_a_machine_with_our_mark_is_its_own_instances_and_not_imported(world: World) -> None:
+    instance_id = world.create()
+    world.settle()
+
+    status, body = world.call(
+        "POST", "/api/instances/import", {"novitaInstanceId": world.record(instance_id).machine_id}
+    )
+
+    assert (status, body["error"]["code"]) == (409, "INSTANCE_ALREADY_MANAGED")
+    assert body["error"]["details"]["instanceId"] == instance_id
+
+
+def test_an_outage_at_an_import_is_not_taken_for_absence(world: World) -> None:
+    world.simulator.fault("status", status=503)
+
+    status, body = _import(world)
+
+    assert (status, body["error"]["code"], body["error"]["retryable"]) == (503, "NOVITA_UNAVAILABLE", True)
+    assert world.records() == []
+
+
+def test_last_use_is_noted_and_disturbs_nothing_that_is_under_way(world: World) -> None:
+    world.simulator.settings(bootSeconds=60)
+    instance_id = world.create()
+    world.run(31)
+
+    first, shown = world.call("PUT", f"/api/instances/{instance_id}/last-used")
+    second, given = world.call(
+        "PUT", f"/api/instances/{instance_id}/last-used", {"lastUsedAt": "2026-01-02T03:04:05Z"}
+    )
+    world.settle()
+
+    assert (first, second) == (200, 200)
+    assert shown["lastUsedAt"].startswith(str(world.record(instance_id).created_at.date()))
+    assert given["lastUsedAt"] == "2026-01-02T03:04:05.000Z"
+    assert world.record(instance_id).status is Status.RUNNING
+    assert world.history(instance_id) == ["instance.creating", "instance.starting", "instance.running"]
+
+
+def test_how_to_get_in_is_asked_of_novita_and_kept_nowhere(world: World) -> None:
+    _, shown = _import(world)
+    path = f"/api/instances/{shown['instanceId']}/connection"
+
+    with everything_logged() as logged:
+        status, connection = world.call("GET", path)
+        world.call("GET", f"/api/instances/{shown['instanceId']}")
+        world.sweep()
+    password = connection["ssh"]["password"]
+    said = json.dumps([call.params for call in world.wire.calls], default=str)
+
+    assert status == 200
+    assert len(password) == 16
+    assert connection["ssh"]["command"].startswith("ssh ")
+    assert connection["webTerminal"]["password"] == password
+    assert password not in json.dumps(world.items()) + said + logged.getvalue()
+    assert len(world.simulator.calls("/gpu/instance")) == 2, "once to import it, once to get in"
+
+
+def test_there_is_no_way_into_an_instance_without_a_machine(world: World) -> None:
+    instance_id = world.create()
+
+    waiting, first = world.call("GET", f"/api/instances/{instance_id}/connection")
+    world.call("DELETE", f"/api/instances/{instance_id}")
+    world.settle()
+    gone, second = world.call("GET", f"/api/instances/{instance_id}/connection")
+
+    assert (waiting, gone) == (409, 409)
+    assert first["error"]["code"] == second["error"]["code"] == "INSTANCE_HAS_NO_MACHINE"
