@@ -15,7 +15,7 @@ from functions.shared.log import logger
 
 _MOST_TOLD = 200  # instances that one read sets going at once; the others are due on their own account
 _SPARE_SECONDS = 15.0
-_SKEW = timedelta(seconds=0.25)
+_SKEW = timedelta(seconds=0.05)  # of clocks, so that whoever comes in time to read does
 _HORIZON = timedelta(seconds=20)  # for each second of the interval: who is due later is as good as at rest
 
 

@@ -13,7 +13,8 @@ from functions.shared.domain.status import Status
 
 Machines = Mapping[str, Machine]
 
-_OF_THE_LIMIT = 0.26  # what polling may take of the calls that Novita allows
+_OF_THE_LIMIT = 0.28  # what reads of the list may take of the calls that Novita allows
+_APART = 1.02  # so that a minute never holds one read more than are meant
 _OF_THE_TTL = 0.8  # read again a little before the list is too old, so that it hardly ever is
 
 
@@ -31,7 +32,8 @@ class Pace:
         more than a share of the limit, however many pages there are."""
         shortest = min(self.list_ttl * _OF_THE_TTL, self.poll_seconds)
         fair = self.poll_seconds / max(1, waiting)
-        return max(shortest, fair, 60 * calls / (self.calls_per_minute * _OF_THE_LIMIT))
+        reads = max(1, int(self.calls_per_minute * _OF_THE_LIMIT / max(1, calls)))  # in any 60 s
+        return max(shortest, fair, _APART * 60 / reads)
 
 
 def since(record: Instance, machine_id: str) -> datetime:

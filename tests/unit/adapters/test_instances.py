@@ -272,6 +272,7 @@ FULL = Instance(
     spot_status="reclaiming",
     boot=Boot(3.5, 0.4),
     spot_reclaim_at=after(5),
+    unseen_at=after(6.5),
     reviewed_at=after(6),
     looked_at=after(7),
     probed_at=after(8),

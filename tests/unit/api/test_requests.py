@@ -200,11 +200,8 @@ def test_what_was_sent_is_not_repeated(api: Api) -> None:
         "tags",
     ],
 )
-@pytest.mark.parametrize("value", [True, 1.5, [1], [[]], {"a": {"b": 1}}, HUGE, -HUGE, ""])
+@pytest.mark.parametrize("value", [True, -1.5, [1], [[]], {"a": {"b": 1}}, HUGE, -HUGE, ""])
 def test_a_field_of_the_wrong_type_is_named(api: Api, field: str, value: Any) -> None:
-    if (field, value) == ("maxPricePerGpuHour", 1.5):
-        pytest.skip("that is a price")
-
     answer = api.post(create_body(**{field: value}))
 
     assert_refused(answer, 400, "VALIDATION_ERROR")
