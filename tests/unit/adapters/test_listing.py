@@ -179,9 +179,7 @@ def test_a_read_that_fails_is_nobodys_turn_any_more(process: Process, novita: No
     assert mine
 
 
-def test_whoever_was_too_slow_does_not_end_the_turn_of_the_next(
-    process: Process, novita: Novita, clock: Clock
-) -> None:
+def test_whoever_was_too_slow_does_not_end_the_turn_of_the_next(process: Process, clock: Clock) -> None:
     slow, next_one = process(), process()
     late = slow._take(5)
     assert late

@@ -12,10 +12,11 @@ Json = dict[str, Any]
 
 METHODS = {"get", "put", "post", "delete", "options", "head", "patch", "trace"}
 TYPES = {"string", "integer", "number", "boolean", "object", "array", "null"}
-# Of product.md, section 2.
+# Of product.md, section 2; the two that show all the others are not listed.
 ROUTES = {
     "POST /api/instances": 201,
     "GET /api/instances": 200,
+    "GET /api/instances/comprehensive": 200,
     "GET /api/instances/{}": 200,
     "GET /api/instances/{}/events": 200,
     "GET /api/instances/{}/connection": 200,
@@ -33,10 +34,19 @@ ROUTES = {
     "POST /api/quotes": 200,
     "GET /api/products": 200,
     "GET /api/templates/{}": 200,
+    "POST /api/sync": 200,
+    "GET /api/webhooks/deliveries": 200,
+    "POST /api/webhooks/deliveries/{}/replay": 202,
+    "GET /api/webhooks/secret": 200,
+    "GET /api/jobs/stats": 200,
+    "GET /api/jobs/dead": 200,
+    "POST /api/jobs/dead/{}/redrive": 202,
     "GET /api/circuits": 200,
+    "GET /api/cache/stats": 200,
+    "POST /api/cache/clear": 200,
+    "POST /api/cache/cleanup": 200,
     "GET /health": 200,
 }
-# Those that show themselves are not listed.
 SUCCESS = re.compile(r"2\d\d")
 
 

@@ -283,7 +283,7 @@ def test_an_answer_from_before_the_last_action_is_no_answer(began: datetime) -> 
     assert decision.record.health is None
 
 
-@pytest.mark.parametrize("status", set(Status) - {Status.HEALTH_CHECKING})
+@pytest.mark.parametrize("status", sorted(set(Status) - {Status.HEALTH_CHECKING}))
 def test_an_answer_means_nothing_in_another_status(status: Status) -> None:
     assert types(new_instance(status), Probed(report(True), NOW)) == []
 
