@@ -25,4 +25,9 @@ def environment(
     }
     for name in made.keys() & options.settings.keys():
         raise ContextError(f"settings.{name}", options.settings[name], "the stack sets this itself")
-    return {"MAX_RETRY_ATTEMPTS": str(options.max_retry_attempts), **options.settings, **made}
+    derived = {
+        "MAX_RETRY_ATTEMPTS": str(options.max_retry_attempts),
+        # One receiver that hangs must leave workers for the others.
+        "WEBHOOK_PER_RECEIVER": str(min(3, max(1, options.max_concurrent_jobs // 2))),
+    }
+    return {**derived, **options.settings, **made}

@@ -37,6 +37,9 @@ class PutRight:
     dry_run: bool = False  # says what would be done, and does nothing
 
     def matched(self, record: Instance, machine: Machine, began: datetime) -> Finding | None:
+        """Only what is at rest: steps look after the others, and a write from here would undo one."""
+        if not record.at_rest:
+            return None
         decision = self._decided(record, Seen(machine, began, listed=True))
         if decision.events and self._changed_lately(record, began):
             decision = self._asked(record, machine.id)
@@ -47,6 +50,8 @@ class PutRight:
 
     def unlisted(self, record: Instance, began: datetime) -> Finding:
         machine_id = record.machine_id or ""
+        if not record.at_rest:
+            return Finding(Kind.DOUBTED, machine_id, record.id, "look")
         decision = self._decided(record, Unlisted(machine_id, began))
         return Finding(Kind.DOUBTED, machine_id, record.id, "look", self._stored(record, decision))
 

@@ -1,0 +1,166 @@
+"""Lists in pages: what a page costs, that none is missed or shown twice, that cursors cannot be made up."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from functions.api.cursors import Cursors
+from functions.shared.adapters.items import record_item
+from functions.shared.adapters.table import marshal
+from functions.shared.domain.ids import new_instance_id
+from functions.shared.domain.instance import Instance
+from functions.shared.domain.status import Status
+from tests.integration.world import World
+from tests.unit.builders import new_instance
+
+MANY = 5_000
+AT_ONCE = 25  # BatchWriteItem's own limit
+
+
+def stored(at: datetime, **changes: Any) -> Instance:
+    """At rest and without a machine, so that nobody has to do anything about it."""
+    plain = {"status": Status.FAILED, "machine_id": None, "next_check_at": None, "version": 1}
+    return new_instance(**plain | {"id": new_instance_id(at), "created_at": at} | changes)
+
+
+def put(world: World, records: list[Instance]) -> None:
+    for start in range(0, len(records), AT_ONCE):
+        puts = [{"PutRequest": {"Item": marshal(record_item(one))}} for one in records[start:][:AT_ONCE]]
+        world.dynamodb.batch_write_item(RequestItems={world.table_name: puts})
+
+
+@dataclass
+class Read:
+    """What DynamoDB was asked for."""
+
+    calls: list[str] = field(default_factory=list)
+    items: int = 0
+
+
+@contextmanager
+def reading(world: World) -> Iterator[Read]:
+    read = Read()
+    events = world.wiring.table.client.meta.events
+
+    def count(model: Any, parsed: Any, **_: Any) -> None:
+        read.calls.append(model.name)
+        read.items += parsed.get("ScannedCount", 0)
+
+    events.register("after-call.dynamodb", count)
+    try:
+        yield read
+    finally:
+        events.unregister("after-call.dynamodb", count)
+
+
+def page(world: World, query: str = "", cursor: str | None = None) -> Any:
+    parts = [part for part in (query, f"cursor={cursor}" if cursor else "") if part]
+    status, answer = world.call("GET", f"/api/instances?{'&'.join(parts)}")
+    assert status == 200, answer
+    return answer
+
+
+def ids(answer: Any) -> list[str]:
+    return [one["instanceId"] for one in answer["instances"]]
+
+
+def test_page_250_of_5000_costs_what_page_1_costs(world: World) -> None:
+    began = world.now() - timedelta(days=10)
+    newest_first = [stored(began - timedelta(seconds=number)) for number in range(MANY)]
+    put(world, newest_first)
+    page(world, "limit=20")  # warm: the total is counted, the key, the circuit and the deployment are known
+    with reading(world) as of_page_1:
+        first = page(world, "limit=20")
+    with reading(world) as of_page_2:
+        second = page(world, "limit=20", first["nextCursor"])
+    cursors = Cursors(world.wiring.deployments.id)
+    assert first["nextCursor"] == cursors.make(newest_first[19].id, "[null, null]")
+    page_249_ended = cursors.make(newest_first[MANY - 21].id, "[null, null]")
+    with reading(world) as of_page_250:
+        last = page(world, "limit=20", page_249_ended)
+
+    assert first["total"] == MANY
+    assert of_page_1.calls == of_page_2.calls == of_page_250.calls
+    assert of_page_1.calls.count("Query") == 1
+    assert of_page_250.items <= of_page_1.items == of_page_2.items == 21
+    assert ids(first) + ids(second) == [one.id for one in newest_first[:40]]
+    assert ids(last) == [one.id for one in newest_first[-20:]]
+    assert "nextCursor" not in last
+
+
+def test_inserts_and_deletes_between_pages_hide_nothing_and_repeat_nothing(world: World) -> None:
+    began = world.now() - timedelta(hours=1)
+    records = [stored(began + timedelta(seconds=number)) for number in range(30)]
+    put(world, records)
+
+    seen: list[str] = []
+    answer = page(world, "limit=7&status=failed")
+    while True:
+        seen += ids(answer)
+        if "nextCursor" not in answer:
+            break
+        # One comes, one that was shown leaves the listing, and one that is still to be shown does too.
+        put(world, [stored(world.now())])
+        left = sorted({one.id for one in records} - set(seen))
+        for gone in (seen[-1], *left[:1]):
+            old = next(one for one in records if one.id == gone)
+            put(world, [replace(old, status=Status.TERMINATED)])
+            records = [one for one in records if one.id != gone or gone in seen]
+        answer = page(world, "limit=7&status=failed", answer["nextCursor"])
+
+    assert len(seen) == len(set(seen))
+    assert set(seen) == {one.id for one in records}
+
+
+def test_an_instance_that_was_the_last_of_a_page_may_vanish_and_the_next_page_follows(world: World) -> None:
+    began = world.now() - timedelta(hours=1)
+    records = [stored(began + timedelta(seconds=number)) for number in range(5)]
+    put(world, records)
+    first = page(world, "limit=2")
+    key = {"pk": {"S": ids(first)[-1]}, "sk": {"S": "record"}}
+    world.dynamodb.delete_item(TableName=world.table_name, Key=key)
+
+    second = page(world, "limit=2", first["nextCursor"])
+
+    assert ids(second) == [records[2].id, records[1].id]
+
+
+@pytest.mark.parametrize("query", ["", "status=failed", "name=test", "name=test&status=failed"])
+def test_every_filter_has_pages_and_a_total(world: World, query: str) -> None:
+    began = world.now() - timedelta(hours=1)
+    put(world, [stored(began + timedelta(seconds=number)) for number in range(5)])
+    put(world, [stored(began + timedelta(seconds=9), name="other", status=Status.TERMINATED)])
+
+    pages = [page(world, f"limit=2&{query}")]
+    while "nextCursor" in pages[-1]:
+        pages.append(page(world, f"limit=2&{query}", pages[-1]["nextCursor"]))
+
+    found = [one for answer in pages for one in ids(answer)]
+    assert len(found) == len(set(found)) == pages[0]["total"] == (5 if query else 6)
+    assert all("total" not in answer for answer in pages[1:])
+
+
+def test_a_forged_cursor_is_refused(world: World) -> None:
+    began = world.now() - timedelta(hours=1)
+    put(world, [stored(began + timedelta(seconds=number)) for number in range(3)])
+    good = page(world, "limit=1")["nextCursor"]
+    swapped = good[:-1] + ("A" if good[-1] != "A" else "B")
+    earlier = good[:10] + ("0" if good[10] != "0" else "1") + good[11:]
+
+    for forged in (
+        swapped,
+        earlier,
+        "x",
+        "%F0%9F%90%B4",
+        good[:20],
+        good + "AAAA",
+        "aW5zdF8wLjAwMDAwMDAwMDAwMDAwMDA",
+    ):
+        status, answer = world.call("GET", f"/api/instances?cursor={forged}")
+        assert (status, answer["error"]["code"]) == (400, "INVALID_CURSOR"), forged
+    status, answer = world.call("GET", f"/api/instances?status=failed&cursor={good}")
+    assert (status, answer["error"]["code"]) == (400, "INVALID_CURSOR")
