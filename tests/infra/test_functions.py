@@ -101,3 +101,11 @@ def test_what_people_set_reaches_every_function(chosen: Template) -> None:
 def test_functions_and_queues_count_the_same_retries(chosen: Template) -> None:
     assert chosen.functions()["create"]["Environment"]["Variables"]["MAX_RETRY_ATTEMPTS"] == "5"
     assert chosen.queue("create")["RedrivePolicy"]["maxReceiveCount"] == 6
+
+
+def test_one_receiver_never_gets_all_the_workers_for_webhooks(template: Template, chosen: Template) -> None:
+    def places(one: Template) -> str:
+        return str(one.functions()["webhook"]["Environment"]["Variables"]["WEBHOOK_PER_RECEIVER"])
+
+    assert places(template) == "3", "of 10 workers"
+    assert places(chosen) == "1", "of 2 workers"
