@@ -34,10 +34,15 @@ class Watch:
 
     def look(self, record: Instance, machine_id: str, within: float) -> Seen | None:
         """What the shared list shows of the machine; None where a get has to be asked instead."""
-        if record.doubted or not self._crowded():
+        if record.doubted:
             return None
-        known = self.listing.newest()
-        listed, again_at = self._current(known, machine_id, within)
+        known, again_at = self.listing.newest(), None
+        if self._crowded():
+            listed, again_at = self._current(known, machine_id, within)
+        elif known and self._fresh(known) and known.began > (record.seen_at or record.created_at):
+            listed = known  # the last of a crowd need no call of their own
+        else:
+            return None
         machine = listed.machines.get(machine_id)
         usable = listed.began - self.list_lag > crowd.since(record, machine_id)
         if machine is None or not usable or not crowd.tells(record, machine):
@@ -59,6 +64,9 @@ class Watch:
             return listed, others_look
         self._tell(known, listed, own_id)
         return listed, self._again_at(listed) if self._waiting(listed) >= self.pace.share_from else None
+
+    def _fresh(self, listed: Listed) -> bool:
+        return self.clock() - listed.began < timedelta(seconds=self.pace.list_ttl)
 
     def _again_at(self, listed: Listed) -> datetime:
         return listed.began + timedelta(seconds=self.pace.pause(self._waiting(listed), listed.calls))

@@ -63,8 +63,14 @@ def _actions(world: World) -> Counter[str]:
 ONCE_EACH = Counter(dict.fromkeys(ACTIONS, 1))
 
 
-def _met_at_every_call(world: World, queue: str, prepare: Callable[[int], str]) -> list[str]:
-    """For each call of the handler: an instance whose message another environment deals with meanwhile."""
+def _met_at_every_call(
+    world: World,
+    queue: str,
+    prepare: Callable[[int], str],
+    meanwhile: Callable[[str], object] | None = None,
+) -> list[str]:
+    """For each call of the handler: an instance to which something happens at that call, elsewhere; if not
+    said otherwise, another environment deals with the same message."""
     record = _message(world, queue, prepare(0))
     world.wire.calls.clear()
     world.restart()
@@ -75,7 +81,8 @@ def _met_at_every_call(world: World, queue: str, prepare: Callable[[int], str]) 
     for number, point in enumerate(found, start=1):
         ids.append(prepare(number))
         record = _message(world, queue, ids[-1])
-        meetings.plan(ids[-1], point, partial(world.handle, queue, record))
+        again = partial(world.handle, queue, record)
+        meetings.plan(ids[-1], point, partial(meanwhile, ids[-1]) if meanwhile else again)
         world.restart()
         world.handle(queue, record)
     meetings.end()
@@ -119,6 +126,30 @@ def test_an_operations_message_doubled_at_any_moment_acts_once(
     assert {world.record(instance_id).status.value for instance_id in ids} == {ends}
     for instance_id in ids:
         world.history(instance_id)
+
+
+def test_what_is_noted_while_a_step_is_under_way_is_not_lost(world: World) -> None:
+    def prepare(number: int) -> str:
+        machine = world.simulator.put_instance(name=f"i{number}", status="pulling")
+        _, answer = world.call("POST", "/api/instances/import", {"novitaInstanceId": machine["id"]})
+        return str(answer["instanceId"])
+
+    def note(instance_id: str) -> None:
+        path = f"/api/instances/{instance_id}/last-used"
+        status, _ = world.call("PUT", path, {"lastUsedAt": "2026-01-02T03:04:05Z"})
+        assert status == 200
+
+    ids = _met_at_every_call(world, "monitor", prepare, note)
+
+    for machine in world.simulator.live():
+        world.simulator.patch_instance(machine["id"], status="running")
+    world.settle()
+
+    assert len(ids) >= 4
+    assert {world.record(instance_id).status for instance_id in ids} == {Status.RUNNING}
+    assert {str(world.record(instance_id).last_used_at) for instance_id in ids} == {
+        "2026-01-02 03:04:05+00:00"
+    }
 
 
 def test_every_message_twice_in_a_row_does_everything_once(world: World) -> None:

@@ -97,7 +97,9 @@ def nobody_listens() -> str:
         return f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
 
 
-@pytest.mark.parametrize("url", [nobody_listens(), "http://no-such-host.invalid/v1"])
+@pytest.mark.parametrize(
+    "url", [nobody_listens(), "http://no-such-host.invalid/v1"], ids=["nobody listens", "no such host"]
+)
 def test_a_purchase_that_never_connected_is_surely_none(url: str) -> None:
     gate = Gate()
 

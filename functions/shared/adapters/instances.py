@@ -149,13 +149,6 @@ class Instances:
             if len(found) > limit or not start:
                 return found[:limit], len(found) > limit
 
-    def count(self, *, name: str | None, status: str | None) -> int:
-        index, key, value = listing(name, status)
-        if name is not None and status is not None:
-            found = self._table.query_all("#key = :key", {":key": value}, index=index, names={"#key": key})
-            return sum(items.read_record(item).status == status for item in found)
-        return self._table.count("#key = :key", {":key": value}, index=index, names={"#key": key})
-
     def _is_mine(self, record: Instance, stored: Item | None) -> bool:
         """A write whose answer was lost is sent again by the SDK and then meets itself."""
         return stored is not None and stored["token"] == record.token

@@ -381,7 +381,6 @@ def test_pages_are_newest_first_and_go_on_where_the_last_one_ended(instances: In
         cursor = seen[-1]
 
     assert seen == ids[::-1]
-    assert instances.count(name=None, status=None) == 7
 
 
 def test_pages_by_name_and_status_hold_those_and_no_others(instances: Instances) -> None:
@@ -393,7 +392,6 @@ def test_pages_by_name_and_status_hold_those_and_no_others(instances: Instances)
     def listed(name: str | None, status: str | None) -> list[str]:
         page, more = instances.page(name=name, status=status, limit=100, after=None)
         assert not more
-        assert instances.count(name=name, status=status) == len(page)
         return [record.id for record in page]
 
     assert listed("n1", None) == [ids[5], ids[3], ids[1]]

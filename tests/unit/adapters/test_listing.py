@@ -152,7 +152,7 @@ def test_a_reader_that_has_died_is_not_waited_for_longer_than_a_read_takes(
 
     reader = process()
     novita.meanwhile = dies
-    reader._give_back = lambda _: None  # type: ignore[method-assign]
+    reader._give_back = lambda lease: None  # type: ignore[method-assign]  # noqa: ARG005
     with pytest.raises(KeyboardInterrupt):
         reader.shared(5, None)
     novita.meanwhile = lambda: None
