@@ -7,6 +7,7 @@ import pytest
 _TOGETHER = ("e2e", "infra", "integration", "local", "simulator")  # each folder shares what it starts
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:

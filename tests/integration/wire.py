@@ -9,12 +9,24 @@ from functools import cache, cached_property
 from typing import Any
 
 import boto3
+from botocore import UNSIGNED
 from botocore.config import Config
 
 from functions.shared.adapters.novita.calls import Answer, Lost
 from functions.shared.adapters.novita.calls import Call as NovitaCall
 from functions.shared.adapters.novita.client import Novita
 from functions.shared.wiring import Wiring, wiring
+
+
+# One attempt: a test that means a repeated call says so itself. And nothing that only costs time.
+LEAN = Config(
+    connect_timeout=2,
+    read_timeout=60,
+    retries={"total_max_attempts": 1},
+    signature_version=UNSIGNED,
+    user_agent="ostler",
+    proxies={},
+)
 
 
 class Killed(BaseException):
@@ -90,6 +102,7 @@ class WatchedWiring(Wiring):
     """The real wiring, with every client's calls told to the wire."""
 
     wire: Wire
+    tick: Callable[[], None]  # a call to Novita takes a moment, even where time is virtual
 
     def client(self, service: Any) -> Any:
         return _watched(service, os.environ["AWS_ENDPOINT_URL"])
@@ -97,16 +110,14 @@ class WatchedWiring(Wiring):
     @cached_property
     def novita(self) -> Novita:
         made = super().novita
-        made._attempts._transport = _WatchedTransport(made._attempts._transport, self.wire)
+        made._attempts._transport = _WatchedTransport(made._attempts._transport, self.wire, self.tick)
         return made
 
 
 @cache
 def _watched(service: str, _: str) -> Any:
     """Made once for each emulator: making a client takes longer than most tests."""
-    # One attempt: a test that means a repeated call says so itself.
-    config = Config(connect_timeout=2, read_timeout=20, retries={"total_max_attempts": 1})
-    made = boto3.client(service, config=config)  # type: ignore[call-overload]
+    made = boto3.client(service, config=LEAN)  # type: ignore[call-overload]
     made.meta.events.register("provide-client-params", _leaving)
     made.meta.events.register("after-call", _arrived)
     return made
@@ -130,10 +141,12 @@ def _wire() -> Wire:
 class _WatchedTransport:
     inner: Any
     wire: Wire
+    tick: Callable[[], None]
 
     def send(self, call: NovitaCall, **limits: Any) -> Answer | Lost:
         made = self.wire.leaving(f"novita {call.method} {call.path}", call.body or call.query)
         outcome: Answer | Lost = self.inner.send(call, **limits)
+        self.tick()
         self.wire.arrived(made)
         return outcome
 

@@ -34,7 +34,7 @@ from local import api_keys
 from local.emulator import Emulator
 from local.novita.client import Simulator
 from tests.books import assert_books_balance, assert_no_gaps
-from tests.integration.wire import Killed, WatchedWiring, Wire
+from tests.integration.wire import LEAN, Killed, WatchedWiring, Wire
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ CONSUMERS: dict[str, Callable[..., Any]] = {
     "webhook": webhook,
 }
 _EVERY_MINUTE = timedelta(minutes=1)
-_TICK = timedelta(milliseconds=1)
+_TICK = timedelta(milliseconds=7)  # longer than the limiter lets pass between two calls
 _ARN = "arn:aws:sqs:us-east-1:000000000000:"
 MASTER = "a master secret of at least twenty-four bytes"
 
@@ -128,12 +128,17 @@ class World:
         """All functions cold: nothing is remembered but what the table holds."""
         self.wiring = WatchedWiring(Settings.read(self.environment), self.now, self.advance)
         self.wiring.wire = self.wire
+        self.wiring.tick = self.tick
         wiring.use(self.wiring)
+
+    def tick(self) -> None:
+        """A moment passes, of which the simulator is told when more time does."""
+        self._now += _TICK
+        self._ticked += _TICK
 
     def _begin_invocation(self, about: str) -> None:
         """No two begin in the same moment: the steps of an instance are told apart by their time."""
-        self._now += _TICK
-        self._ticked += _TICK
+        self.tick()
         if self.cold(about):
             self.restart()
 
@@ -423,7 +428,8 @@ def _subject(body: str) -> str:
 @cache
 def _client(emulator: Emulator, service: str) -> Any:
     """Made once for all worlds: it takes longer than most tests."""
-    return emulator.client(service)
+    session = emulator.session()
+    return session.client(service, endpoint_url=emulator.url, config=LEAN)  # type: ignore[call-overload]
 
 
 @cache
