@@ -27,7 +27,7 @@ run: $(READY) ## the whole service on this machine, on http://127.0.0.1:8080 (FR
 	@exec $(BIN)/python -m local.run --stop-with-parent
 
 test: $(READY) ## every test (ARGS="-k name" for some)
-	@$(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
+	@$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
 
 unit: $(UNIT_VENV)/.ready ## the unit tests alone (PYTHON=python3.12: on another Python)
 	@$(UNIT_VENV)/bin/python -m pytest -p no:cacheprovider tests/unit $(ARGS)
@@ -44,7 +44,7 @@ check: $(READY) ## lint, format, types, tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
 
 synth: $(READY) ## the CloudFormation template, in cdk.out, linted
 	CDK_OUTDIR=cdk.out $(BIN)/python app.py

@@ -145,7 +145,7 @@ def test_an_outage_is_never_reported_as_not_found(world: World) -> None:
     assert "could not be asked" in answer["message"]
 
 
-GARBAGE = ["html", "truncated", "cut", "list", "empty", "null", '{"data": 7}', '{"id": ["x"], "data": [1]}']
+GARBAGE = ["html", "truncated", "cut", "list", "empty", '{"data": 7}', '{"id": ["x"], "data": [1]}']
 
 
 @pytest.mark.parametrize("body", GARBAGE)

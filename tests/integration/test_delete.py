@@ -16,6 +16,13 @@ CREATE = "/gpu/instance/create"
 GONE = ["instance.deleting", "instance.terminated"]
 
 
+@pytest.fixture
+def world(build: Build) -> World:
+    made = build(**FORGETFUL)
+    made.announcing = False
+    return made
+
+
 def _delete(world: World, instance_id: str) -> dict[str, Any]:
     status, answer = world.call("DELETE", f"/api/instances/{instance_id}")
     assert status == 202, answer
@@ -23,8 +30,7 @@ def _delete(world: World, instance_id: str) -> dict[str, Any]:
     return accepted
 
 
-def test_a_delete_at_any_moment_of_the_purchase_leaves_no_machine(build: Build) -> None:
-    world = build(**FORGETFUL)
+def test_a_delete_at_any_moment_of_the_purchase_leaves_no_machine(world: World) -> None:
     world.wiring.deployments.id()
     world.create(name="recorded")
     world.wire.calls.clear()
@@ -169,7 +175,7 @@ def test_a_delete_goes_on_while_novita_fails_and_ends_when_it_is_back(world: Wor
     _delete(world, instance_id)
     world.simulator.fault("status", status=503)
 
-    world.run(300)
+    world.run(100)
     during = world.record(instance_id).status
     world.simulator.clear_faults()
     world.settle()

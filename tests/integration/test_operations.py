@@ -12,6 +12,7 @@ from functions.shared.domain.ids import new_instance_id
 from functions.shared.domain.instance import Action, Operation
 from functions.shared.domain.machine import Machine
 from functions.shared.domain.status import Status
+from tests.integration.conftest import Build
 from tests.integration.deaths import Interruptions, sides
 from tests.integration.wire import Made
 from tests.integration.world import World
@@ -243,7 +244,8 @@ def test_a_start_refused_for_good_fails_and_comes_to_rest_and_can_be_tried_again
     assert world.record(instance_id).status is Status.READY
 
 
-def test_a_start_that_never_comes_up_fails_and_its_machine_is_stopped(world: World) -> None:
+def test_a_start_that_never_comes_up_fails_and_its_machine_is_stopped(build: Build) -> None:
+    world = build(BOOT_MAX_WAIT="100")
     world.simulator.settings(startSeconds=5000)
     instance_id = world.create()
     world.settle()
@@ -251,7 +253,7 @@ def test_a_start_that_never_comes_up_fails_and_its_machine_is_stopped(world: Wor
     world.settle()
 
     _post(world, instance_id, "start")
-    world.run(1300)
+    world.run(110)
     failed = world.record(instance_id)
     machine_id = failed.machine_id or ""
     world.simulator.patch_instance(machine_id, status="running")

@@ -32,7 +32,9 @@ UNCLEAR: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def world(build: Build) -> World:
-    return build(NOVITA_CREATE_TIMEOUT="0.2", BREAKER_FAILURE_THRESHOLD="1000")
+    made = build(NOVITA_CREATE_TIMEOUT="0.2", BREAKER_FAILURE_THRESHOLD="1000")
+    made.announcing = False
+    return made
 
 
 def _only(world: World) -> tuple[Instance, tuple[Purchase, ...]]:

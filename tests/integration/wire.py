@@ -17,7 +17,6 @@ from functions.shared.adapters.novita.calls import Call as NovitaCall
 from functions.shared.adapters.novita.client import Novita
 from functions.shared.wiring import Wiring, wiring
 
-
 # One attempt: a test that means a repeated call says so itself. And nothing that only costs time.
 LEAN = Config(
     connect_timeout=2,
