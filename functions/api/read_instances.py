@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from functions.api.cursors import Cursors
@@ -13,7 +13,7 @@ from functions.shared.adapters.silence import Silence
 from functions.shared.adapters.totals import Totals
 from functions.shared.advance import Advance
 from functions.shared.domain.decide import decide
-from functions.shared.domain.decision import Decision, Policy
+from functions.shared.domain.decision import Policy, left_to_its_worker
 from functions.shared.domain.errors import (
     Conflict,
     MachineNotFound,
@@ -81,7 +81,7 @@ class ReadInstances:
                 self.silence.begins()  # the others who ask now need not wait as long
             logger.info("shown stale", code=error.code)
             return record, True
-        decision = _without_delay(record, decide(record, observation, self.clock(), self.policy))
+        decision = left_to_its_worker(record, decide(record, observation, self.clock(), self.policy))
         return self.advance.store(decision) or stored(self.instances, instance_id), False
 
     def connection(self, instance_id: str) -> Connection:
@@ -121,14 +121,3 @@ def _worth_asking(record: Instance, now: datetime) -> bool:
     due = record.next_check_at
     under_way = due is not None and timedelta() <= now - due < _LONGEST_STEP
     return has_machine and record.status not in _LEFT_ALONE and not under_way
-
-
-def _without_delay(record: Instance, decision: Decision) -> Decision:
-    """What is to be called is for the worker to call, soon. And a look postpones no step that was due:
-    only steps notice that a deadline has passed, and somebody may be looking all the time."""
-    due = decision.record.next_check_at
-    if decision.call is not None:
-        due = decision.now
-    elif due and record.next_check_at:
-        due = min(due, record.next_check_at)
-    return replace(decision.due(due), call=None)

@@ -18,8 +18,11 @@ from functions.shared.domain.machine import Machine
 from functions.shared.domain.observation import Astray, Missing, Observation, Returned, Seen, Unlisted
 from functions.shared.domain.reading import Reading, read
 from functions.shared.domain.rules.purchases import wants_machine
+from functions.shared.domain.status import Status
 from functions.shared.domain.survey import Stray
 from functions.shared.log import correlated, logger
+
+_SOON = timedelta(seconds=5)  # what is due by then needs no hint
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class PutRight:
     def matched(self, record: Instance, machine: Machine, began: datetime) -> Finding | None:
         """Only what is at rest: steps look after the others, and a write from here would undo one."""
         if not record.at_rest:
+            self._hint(record, machine)
             return None
         decision = self._decided(record, Seen(machine, began, listed=True))
         if decision.events and self._changed_lately(record, began):
@@ -47,6 +51,13 @@ class PutRight:
             return None
         done = self._stored(record, decision)
         return Finding(Kind.FOLLOWED, machine.id, record.id, decision.record.status, done)
+
+    def _hint(self, record: Instance, machine: Machine) -> None:
+        """Its next look may be far away, since nobody expects it up so soon: it is taken now."""
+        due, soon = record.next_check_at, self.clock() + _SOON
+        changed = record.status is Status.STARTING and read(machine) is not Reading.ON_ITS_WAY
+        if changed and due and due > soon and not record.pending and not self.dry_run:
+            self.advance.nudge(record, due)
 
     def unlisted(self, record: Instance, began: datetime) -> Finding:
         machine_id = record.machine_id or ""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from functions.shared.domain.estimate import Booted
 from functions.shared.domain.status import Status
 from tests.integration.conftest import Build
 from tests.integration.world import World
@@ -112,9 +113,9 @@ def test_a_novita_that_hangs_is_waited_for_once_and_briefly(build: Build) -> Non
     others_took = time.monotonic() - began
 
     assert first["stale"] is True
-    assert 0.3 < took < 2
+    assert 0.3 < took < 5
     assert all(answer["stale"] and not calls for answer, calls in others)
-    assert others_took < 1
+    assert others_took < 5 * 0.4
 
 
 def test_an_open_circuit_is_not_waited_for_at_all(build: Build) -> None:
@@ -183,17 +184,17 @@ def test_ready_is_expected_in_four_minutes_until_boots_have_been_seen(world: Wor
     world.settle()
 
 
-def test_a_start_is_expected_to_take_as_long_as_starts_took(world: World) -> None:
+def test_a_start_is_expected_to_take_as_long_as_starts_took(world: World, running: str) -> None:
     world.simulator.settings(startSeconds=40)
-    ids = [world.create() for _ in range(5)]
-    world.settle()
+    known = world.record(running)
+    for _ in range(3):
+        world.wiring.boots.learn(Booted("start", str(known.product_id), str(known.region), 40.0))
     expected = []
-    for instance_id in ids:
-        world.call("POST", f"/api/instances/{instance_id}/stop")
+    for _ in range(2):  # the first is the fourth that was seen
+        world.call("POST", f"/api/instances/{running}/stop")
         world.settle()
-        _, answer = world.call("POST", f"/api/instances/{instance_id}/start")
+        _, answer = world.call("POST", f"/api/instances/{running}/start")
         expected.append(_seconds_until(world, answer["estimatedReadyTime"]))
         world.settle()
 
-    assert expected[:4] == pytest.approx([240] * 4, abs=1)
-    assert expected[4] == pytest.approx(40, abs=20)
+    assert expected == pytest.approx([240, 40], abs=10)

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from functions.shared.domain.estimate import Booted
 from functions.shared.domain.status import Status
 from tests.integration.conftest import Build
 from tests.integration.wire import Killed, Made
@@ -13,6 +14,7 @@ from tests.integration.world import World
 GET, LIST = "novita GET /gpu/instance", "novita GET /gpu/instances"
 ALWAYS_SHARED = {"SHARE_LIST_FROM": "1"}
 LOOKING = ("monitor", "startup")
+MANY = 7  # more than the six that share a list
 
 
 def looks(world: World) -> Counter[str]:
@@ -29,7 +31,7 @@ def shared(build: Build) -> World:
 
 def test_many_that_are_due_share_one_read_and_none_is_asked_for_alone(world: World) -> None:
     world.simulator.settings(endpointInList=True, bootSeconds=70)
-    ids = [world.create() for _ in range(12)]
+    ids = [world.create() for _ in range(MANY)]
 
     world.settle()
 
@@ -41,13 +43,13 @@ def test_many_that_are_due_share_one_read_and_none_is_asked_for_alone(world: Wor
 
 def test_a_list_without_endpoints_costs_one_get_for_each_that_has_come_up(world: World) -> None:
     world.simulator.settings(bootSeconds=70)
-    ids = [world.create() for _ in range(12)]
+    ids = [world.create() for _ in range(MANY)]
 
     world.settle()
 
     assert {world.record(one).status for one in ids} == {Status.RUNNING}
     assert all(world.record(one).endpoints for one in ids)
-    assert looks(world)[GET] == 12
+    assert looks(world)[GET] == MANY
 
 
 def test_a_few_are_asked_for_by_id(world: World) -> None:
@@ -71,7 +73,7 @@ def test_a_machine_that_was_just_bought_is_not_looked_at(world: World) -> None:
 def test_whoever_reads_the_list_tells_those_whose_machine_has_changed(world: World) -> None:
     """They need not wait until they are due themselves."""
     world.simulator.settings(endpointInList=True, bootSeconds=1000, listLagSeconds=0)
-    ids = [world.create() for _ in range(8)]
+    ids = [world.create() for _ in range(MANY)]
     world.run(45)
     machine = str(world.record(ids[3]).machine_id)
     due = world.record(ids[3]).next_check_at
@@ -223,3 +225,24 @@ def test_boots_are_learned_and_the_next_look_is_when_it_is_likely_to_be_up(world
     assert record.next_check_at
     assert record.next_check_at - record.acted_at > timedelta(seconds=45)
     world.settle()
+
+
+def test_a_boot_much_quicker_than_usual_is_noticed_by_the_next_sweep(world: World) -> None:
+    """Also where the list has no endpoints: what it shows running is asked for at once."""
+    world.simulator.settings(bootSeconds=20)
+    first = world.create()
+    world.settle()
+    known = world.record(first)
+    for _ in range(8):
+        world.wiring.boots.learn(Booted("create", str(known.product_id), str(known.region), 900.0))
+    instance_id = world.create()
+    world.deliver()
+    due = world.record(instance_id).next_check_at
+    assert due
+    assert due > world.now() + timedelta(seconds=90)
+
+    world.advance(60)
+    world.sweep()
+    world.deliver()
+
+    assert world.record(instance_id).status is Status.RUNNING

@@ -21,10 +21,8 @@ from functions.shared.domain.observation import (
     Tick,
     Unlisted,
 )
-from functions.shared.domain.reading import Reading, read
 from functions.shared.domain.rules import outcomes, purchases, sightings
 from functions.shared.domain.rules.progress import check_deadline, proceed
-from functions.shared.domain.status import Status
 
 
 def decide(
@@ -41,12 +39,6 @@ def decide(
     return decision if decision.call else proceed(decision)
 
 
-def _again_at(decision: Decision, seen: Seen) -> datetime | None:
-    """A list may lack the addresses of one that has come up: a get tells them, now."""
-    up = decision.record.status is Status.STARTING and read(seen.machine) is Reading.RUNNING
-    return decision.now if seen.listed and up else seen.again_at
-
-
 def _learn(decision: Decision, observation: Observation) -> Decision:
     match observation:
         case Tick():
@@ -56,7 +48,7 @@ def _learn(decision: Decision, observation: Observation) -> Decision:
         case NotThere():
             return purchases.not_there(decision, observation.purchase, observation.began)
         case Seen():
-            decision = replace(decision, again_at=_again_at(decision, observation))
+            decision = replace(decision, again_at=observation.again_at)
             return sightings.seen(decision, observation.machine, observation.began)
         case Missing():
             return sightings.missing(decision, observation.machine_id, observation.began)

@@ -19,7 +19,7 @@ _USUAL = timedelta(minutes=4)  # where nothing is known
 # Until many have been seen, their spread is drawn towards this, as if so many had been seen that spread so.
 _USUAL_SPREAD, _USUAL_WEIGHT = 0.4, 3
 _NARROWEST = 0.05
-_SHARE = 0.95  # of the looks that the fixed interval costs: a plan made from few boots is a little off
+_SHARE = 0.99  # of the looks that the fixed interval costs: a plan made from few boots is a little off
 _FINEST = 0.5  # seconds between two looks at the least
 _TAIL = 0.999  # beyond this no plan: what takes so long may take any time
 _POINTS = 110  # times that are considered, one as far from the next as all

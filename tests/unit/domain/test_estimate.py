@@ -1,7 +1,6 @@
 """How long machines take, learned from those that came up; and when to look, so that few looks tell soon."""
 
 import math
-from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from random import Random
@@ -15,7 +14,6 @@ from functions.shared.domain.instance import Action, Instance
 from functions.shared.domain.observation import Seen, Tick
 from functions.shared.domain.status import Status
 from tests.unit.builders import (
-    HTTP,
     NOW,
     POLICY,
     after,
@@ -181,18 +179,6 @@ def test_whoever_reads_the_list_for_all_looks_again_when_it_is_read_again() -> N
     seen = Seen(new_machine("pulling", endpoints=()), NOW, listed=True, again_at=after(4))
 
     assert decide(starting(boot=BOOT), seen, NOW, POLICY).record.next_check_at == after(4)
-
-
-def test_one_that_a_list_shows_running_without_addresses_is_looked_at_now() -> None:
-    """Whatever was thought likely: the sweep may be the first to see it."""
-    unsaid = replace(HTTP, address="")
-    record = starting(boot=BOOT, endpoints=())
-
-    decision = decide(
-        record, Seen(new_machine("running", endpoints=(unsaid,)), NOW, listed=True), NOW, POLICY
-    )
-
-    assert (decision.record.status, decision.record.next_check_at) == (Status.STARTING, NOW)
 
 
 def test_a_boot_is_timed_to_the_middle_between_the_last_look_and_this_one() -> None:
