@@ -13,9 +13,11 @@ from functions.shared.adapters.table import ConditionFailed
 from functions.shared.advance import Advance
 from functions.shared.domain.commands import begin_import
 from functions.shared.domain.decision import Policy
-from functions.shared.domain.errors import Conflict, MachineNotFound, NotFound
+from functions.shared.domain.errors import Conflict, MachineNotFound, NotFound, StaleInstance
 from functions.shared.domain.ids import new_instance_id, read_mark
 from functions.shared.log import correlation_id
+
+_TRIES = 5  # against another request for the same machine
 
 
 @dataclass(frozen=True)
@@ -59,16 +61,20 @@ class Adopt:
         )
         view: dict[str, Any] = {**instance_view(decision.record)}
         given = Answer(201, view, f"/api/instances/{decision.record.id}")
+        owned = self.instances.owned(machine_id, decision.record.id)
         also = [self.answers.write(asked, given)] if asked else []
-        try:
-            owned = self.instances.owned(machine_id, decision.record.id)
-            record = self.instances.add(decision, [owned, *also])
-        except ConditionFailed:
-            if asked and (before := self.answers.find(asked)):
-                return before
-            raise _managed(machine_id, self.instances.owner(machine_id)) from None
-        self.advance.nudge(record, began)
-        return given
+        for _ in range(_TRIES):
+            try:
+                record = self.instances.add(decision, [owned, *also])
+            except ConditionFailed:
+                if asked and (before := self.answers.find(asked)):
+                    return before
+                if owner := self.instances.owner(machine_id):
+                    raise _managed(machine_id, owner) from None
+            else:
+                self.advance.nudge(record, began)
+                return given
+        raise StaleInstance(decision.record.id)
 
 
 def _managed(machine_id: str, instance_id: str | None) -> Conflict:

@@ -15,12 +15,14 @@ from functions.shared.advance import Advance
 from functions.shared.catalog import Catalog
 from functions.shared.domain.commands import begin_create
 from functions.shared.domain.decision import Policy
-from functions.shared.domain.errors import NovitaForNow
+from functions.shared.domain.errors import NovitaForNow, StaleInstance
 from functions.shared.domain.estimate import ready_at
 from functions.shared.domain.ids import new_instance_id
 from functions.shared.domain.instance import Spec
 from functions.shared.domain.machine import Offer
 from functions.shared.log import correlation_id, logger
+
+_TRIES = 5  # against another request with the same key
 
 
 @dataclass(frozen=True)
@@ -60,17 +62,19 @@ class CreateInstance:
             "estimatedReadyTime": stamp(ready_at(now, boot)),
         } | ({"region": region} if region else {})
         given = Answer(201, body, f"/api/instances/{decision.record.id}")
-        try:
-            record = self.instances.add(decision, [self.answers.write(asked, given)] if asked else [])
-        except ConditionFailed:
-            # The same key came twice at the same moment, and the other request was first.
-            before = self.answers.find(asked) if asked else None
-            if before is None:
-                raise
-            return before
-        logger.info("instance accepted", instance_id=record.id)
-        self.advance.nudge(record, now)
-        return given
+        also = [self.answers.write(asked, given)] if asked else []
+        for _ in range(_TRIES):
+            try:
+                record = self.instances.add(decision, also)
+            except ConditionFailed:
+                # The same key at the same moment: the other request was first, or is being stored.
+                if asked and (before := self.answers.find(asked)):
+                    return before
+            else:
+                logger.info("instance accepted", instance_id=record.id)
+                self.advance.nudge(record, now)
+                return given
+        raise StaleInstance(decision.record.id)
 
     def _looked_up(self, spec: Spec) -> tuple[Offer | None, str]:
         """Both look-ups at once. A definite no is raised; no answer from Novita is no error."""

@@ -14,7 +14,14 @@ from tests.integration.wire import Killed, Made
 from tests.integration.world import World
 
 # Nothing is remembered, neither by the process nor by the table, so that every run makes the same calls.
-FORGETFUL = {"PRODUCTS_TTL": "0", "TEMPLATES_TTL": "0", "OFFER_MAX_AGE": "0", "SHARE_LIST_FROM": "100000"}
+FORGETFUL = {
+    "PRODUCTS_TTL": "0",
+    "TEMPLATES_TTL": "0",
+    "OFFER_MAX_AGE": "0",
+    "SHARE_LIST_FROM": "100000",  # however many are due at once, each is asked for by its id
+    "BREAKER_FAILURE_THRESHOLD": "1000",  # nor does one wait for the faults of another
+    "SETTLE_SECONDS": "40",
+}
 # What is around every call and every Novita call alike: one death in each handler is enough.
 AROUND = ("circuit/", "limiter/", "count/", "key/", "GetItem answer/", "cache/", "GetSecretValue")
 ONLY_COLD = (*AROUND, "novita GET /products", "novita GET /clusters", "novita GET /template", "deployment/")

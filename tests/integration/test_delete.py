@@ -18,7 +18,7 @@ GONE = ["instance.deleting", "instance.terminated"]
 
 @pytest.fixture
 def world(build: Build) -> World:
-    made = build(**FORGETFUL)
+    made = build(**FORGETFUL | {"SETTLE_SECONDS": "120"})
     made.announcing = False
     return made
 

@@ -7,6 +7,7 @@ virtual time.
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -39,8 +40,8 @@ class Flow:
     ask: Callable[[World, str, str], tuple[int, Any]]  # world, instance id (or a name to be), key
 
 
-def _create(world: World, name: str, key: str) -> tuple[int, Any]:
-    body = {"name": name, "productName": "RTX 4090 24GB", "templateId": "107672"}
+def _create(world: World, name: str, key: str, **more: Any) -> tuple[int, Any]:
+    body = {"name": name, "productName": "RTX 4090 24GB", "templateId": "107672", **more}
     return world.call("POST", "/api/instances", body, {"idempotency-key": key})
 
 
@@ -159,6 +160,46 @@ def test_a_function_that_dies_at_any_call_loses_nothing_and_buys_nothing_twice(
         print(f" kill points tried: {sum(tried.values())} {tried} on {len(ids)} instances", end="")  # noqa: T201
 
 
+def _from(call: str, found: list[Point]) -> list[Point]:
+    """What comes from there on, without what is around every call alike."""
+    first = next(number for number, point in enumerate(found) if call in point.call)
+    return [point for point in found[first:] if EVERY_SIDE or not is_one(point.call, AROUND)]
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_whoever_dies_while_a_purchase_is_unclear_buys_exactly_one(
+    world: World, commit: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.wiring.deployments.id()
+    world.simulator.settings(listLagSeconds=0)
+    create = "/gpu/instance/create"
+    for name in ("recorded", *(f"i{number}" for number in range(40))):
+        world.simulator.fault("disconnect", create, match_body=f'"{name}-', commit=commit, times=1)
+    _, all_of_it = _recorded(world, CREATE, "recorded", "recorded")
+    found = _from(create, all_of_it)
+
+    _died_everywhere(world, CREATE, [f"i{number}" for number in range(len(lives(found)))], found)
+
+    with capsys.disabled():
+        print(f" kill points tried: {len(found)}", end="")  # noqa: T201
+
+
+def test_whoever_dies_while_a_machine_that_never_boots_is_given_back_leaves_none(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.simulator.settings(bootSeconds=100_000)
+    history = ("instance.creating", "instance.starting", "instance.failed")
+    failing = Flow(Status.FAILED, history, partial(_create, maxWaitTime=30_000))
+    _, all_of_it = _recorded(world, failing, "recorded", "recorded")
+    found = _from("/gpu/instance/delete", all_of_it)
+
+    _died_everywhere(world, failing, [f"i{number}" for number in range(len(lives(found)))], found)
+
+    assert world.simulator.live() == []
+    with capsys.disabled():
+        print(f" kill points tried: {len(found)}", end="")  # noqa: T201
+
+
 def test_a_request_that_died_and_is_not_repeated_leaves_an_instance_or_nothing(world: World) -> None:
     world.cold = lambda _: True
     _ask(world, CREATE, "recorded", "recorded")
@@ -181,7 +222,7 @@ def test_a_request_that_died_and_is_not_repeated_leaves_an_instance_or_nothing(w
 
 
 def _after_the_write(point: Point) -> bool:
-    return "TransactWriteItems" in point.call or "SendMessage" in point.call
+    return point.after if "TransactWriteItems" in point.call else "SendMessage" in point.call
 
 
 @pytest.mark.parametrize("after", [False, True])

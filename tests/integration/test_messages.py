@@ -128,6 +128,22 @@ def test_an_operations_message_doubled_at_any_moment_acts_once(
         world.history(instance_id)
 
 
+def test_a_sweep_at_any_moment_of_a_purchase_disturbs_nothing(build: Build) -> None:
+    world = build(**FORGETFUL)
+    world.wiring.deployments.id()
+    world.simulator.settings(listLagSeconds=0)
+    ids = _met_at_every_call(
+        world, "create", lambda number: world.create(name=f"i{number}"), lambda _: world.sweep()
+    )
+
+    world.settle()
+
+    assert len(world.simulator.calls("/gpu/instance/create")) == len(world.simulator.live()) == len(ids) + 1
+    for instance_id in ids:
+        assert world.record(instance_id).status is Status.RUNNING
+        assert world.history(instance_id) == ["instance.creating", "instance.starting", "instance.running"]
+
+
 def test_what_is_noted_while_a_step_is_under_way_is_not_lost(world: World) -> None:
     def prepare(number: int) -> str:
         machine = world.simulator.put_instance(name=f"i{number}", status="pulling")

@@ -16,6 +16,7 @@ from functions.shared.adapters.novita.calls import Answer, Lost
 from functions.shared.adapters.novita.calls import Call as NovitaCall
 from functions.shared.adapters.novita.client import Novita
 from functions.shared.wiring import Wiring, wiring
+from tests.integration.quick_http import send_quickly
 
 # One attempt: a test that means a repeated call says so itself. And nothing that only costs time.
 LEAN = Config(
@@ -116,7 +117,7 @@ class WatchedWiring(Wiring):
 @cache
 def _watched(service: str, _: str) -> Any:
     """Made once for each emulator: making a client takes longer than most tests."""
-    made = boto3.client(service, config=LEAN)  # type: ignore[call-overload]
+    made = send_quickly(boto3.client(service, config=LEAN))  # type: ignore[call-overload]
     made.meta.events.register("provide-client-params", _leaving)
     made.meta.events.register("after-call", _arrived)
     return made

@@ -34,6 +34,7 @@ from local import api_keys
 from local.emulator import Emulator
 from local.novita.client import Simulator
 from tests.books import assert_books_balance, assert_no_gaps
+from tests.integration.quick_http import send_quickly
 from tests.integration.wire import LEAN, Killed, WatchedWiring, Wire
 
 T = TypeVar("T")
@@ -429,7 +430,7 @@ def _subject(body: str) -> str:
 def _client(emulator: Emulator, service: str) -> Any:
     """Made once for all worlds: it takes longer than most tests."""
     session = emulator.session()
-    return session.client(service, endpoint_url=emulator.url, config=LEAN)  # type: ignore[call-overload]
+    return send_quickly(session.client(service, endpoint_url=emulator.url, config=LEAN))  # type: ignore[call-overload]
 
 
 @cache
