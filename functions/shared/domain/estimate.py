@@ -19,11 +19,11 @@ _USUAL = timedelta(minutes=4)  # where nothing is known
 # Until many have been seen, their spread is drawn towards this, as if so many had been seen that spread so.
 _USUAL_SPREAD, _USUAL_WEIGHT = 0.4, 3
 _NARROWEST = 0.05
-_SHARE = 0.99  # of the looks that the fixed interval costs: a plan made from few boots is a little off
 _FINEST = 0.5  # seconds between two looks at the least
 _TAIL = 0.999  # beyond this no plan: what takes so long may take any time
-_POINTS = 110  # times that are considered, one as far from the next as all
-_HALVINGS = 10
+_POINTS = 250  # times that are considered, one as far from the next as all
+_HALVINGS = 12
+_ALIKE = 1.02
 
 _normal = NormalDist()
 
@@ -78,9 +78,11 @@ def ready_at(now: datetime, boot: Boot | None) -> datetime:
 
 def plan(boot: Boot, interval: float) -> tuple[float, ...]:
     """When to look, in seconds after the start; after the last of them the interval goes on."""
-    # The plan keeps its shape when all times are stretched alike, so a few shapes serve all.
+    # The plan keeps its shape when all times are stretched alike, so a few shapes serve all: those whose
+    # interval is a power of this, the next longer one, which never costs more looks.
     median = boot.median_seconds
-    return tuple(median * at for at in _shape(boot.log_spread, float(f"{interval / median:.2g}")))
+    alike = _ALIKE ** math.ceil(math.log(interval / median, _ALIKE))
+    return tuple(median * at for at in _shape(boot.log_spread, alike))
 
 
 @lru_cache(maxsize=256)
@@ -88,7 +90,7 @@ def _shape(spread: float, interval: float) -> tuple[float, ...]:
     """For a median of 1: the cheapest plan whose looks are worth so much delay that it needs few enough."""
     boot = Boot(0.0, spread)
     first, last = boot.quantile(1 - _TAIL), boot.quantile(_TAIL)
-    affordable = _SHARE * sum(boot.still_out(n * interval) for n in range(math.ceil(last / interval) + 1))
+    affordable = sum(boot.still_out(n * interval) for n in range(math.ceil(last / interval) + 1))
     times = [0.0, *(first + (last - first) * point / (_POINTS - 1) for point in range(_POINTS))]
     out = [boot.still_out(at) for at in times]
     # A price beyond which nobody looks before the end, and one so low that every look is worth it.
