@@ -5,7 +5,7 @@ Delayed messages stay in the queue for real seconds; as time here is virtual, th
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -167,8 +167,10 @@ class World:
     # The API
 
     def call(
-        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str | None] | None = None
     ) -> tuple[int, Any]:
+        """A header that is None is left out, the key's too."""
+        given = {"authorization": f"Bearer {self.key}", **(headers or {})}
         raw = body if isinstance(body, str) or body is None else json.dumps(body)
         route, _, query = path.partition("?")
         event = {
@@ -177,7 +179,7 @@ class World:
             "rawPath": route,
             "rawQueryString": query,
             "queryStringParameters": dict(part.split("=", 1) for part in query.split("&") if part),
-            "headers": {"authorization": f"Bearer {self.key}", **(headers or {})},
+            "headers": {name: value for name, value in given.items() if value is not None},
             "requestContext": {
                 "http": {"method": method, "path": route},
                 "stage": "$default",

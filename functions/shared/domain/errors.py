@@ -13,6 +13,7 @@ OstlerError
 ├── NovitaForNow           time: the message comes back
 │   ├── NotNow             no slot, circuit open: nothing was sent
 │   └── OutcomeUnclear     sent, and perhaps done
+├── Unavailable            time: the table or a queue does not answer
 ├── StaleInstance          another writer won: read again
 └── BadSettings            whoever deploys it
 """
@@ -99,6 +100,13 @@ class NotNow(NovitaForNow):
 
 class OutcomeUnclear(NovitaForNow):
     pass
+
+
+class Unavailable(OstlerError):
+    retryable = True
+
+    def __init__(self, message: str, what: Sequence[str] = ()) -> None:
+        super().__init__("SERVICE_UNAVAILABLE", message, details={"failed": list(what)} if what else None)
 
 
 class StaleInstance(OstlerError):

@@ -1,0 +1,62 @@
+"""GET /health: cheap for anybody; with a key and `deep`, all that the service stands on."""
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.integration.wire import Made
+from tests.integration.world import World
+
+DEEP = "/health?deep=true"
+NO_KEY = {"authorization": None}
+
+
+def refusing(name: str) -> ClientError:
+    return ClientError({"Error": {"Code": "InternalFailure"}}, name)
+
+
+def test_anybody_is_told_that_it_answers_at_no_cost(world: World) -> None:
+    status, answer = world.call("GET", "/health", headers=NO_KEY)
+
+    assert (status, answer) == (200, {"status": "ok", "service": "ostler"})
+    assert world.wire.calls == []
+
+
+def test_what_it_stands_on_is_shown_to_holders_of_a_key(world: World) -> None:
+    assert world.call("GET", DEEP, headers=NO_KEY)[0] == 401
+
+    status, answer = world.call("GET", DEEP)
+
+    circuits = dict.fromkeys(("reads", "buys", "actions"), "CLOSED")
+    checks = {"table": "ok", "queues": "ok", "circuits": circuits}
+    assert (status, answer) == (200, {"status": "ok", "service": "ostler", "checks": checks})
+
+
+def test_a_circuit_that_is_open_is_a_worse_day_and_no_outage(world: World) -> None:
+    world.simulator.fault("status", "/gpu/instance", status=500)
+    instance_id = world.create()
+    world.run(300)
+
+    status, answer = world.call("GET", DEEP)
+
+    assert (status, answer["status"]) == (200, "degraded")
+    assert answer["checks"]["circuits"]["reads"] != "CLOSED"
+    assert world.record(instance_id).machine_id
+    world.simulator.clear_faults()
+    world.settle()
+
+
+@pytest.mark.parametrize(
+    ("call", "failed"), [("GetItem deployment", "table"), ("GetQueueAttributes", "queues")]
+)
+def test_what_does_not_answer_is_named(world: World, call: str, failed: str) -> None:
+    def refuse(made: Made) -> None:
+        if made.name.startswith(call):
+            raise refusing(call)
+
+    world.wire.before = refuse
+
+    status, answer = world.call("GET", DEEP)
+
+    assert (status, answer["error"]["code"]) == (503, "SERVICE_UNAVAILABLE")
+    assert answer["error"]["details"] == {"failed": [failed]}
+    assert answer["error"]["retryable"] is True
