@@ -56,8 +56,15 @@ class ShownView(TypedDict):
     tags: NotRequired[dict[str, str]]
 
 
-class InstanceView(ShownView):
+class IdView(TypedDict):
     instanceId: str
+
+
+class PerhapsIdView(TypedDict):
+    instanceId: NotRequired[str]
+
+
+class InstanceView(IdView, ShownView):  # in this order the id comes first
     gpuNum: int
     rootfsSize: int
     billingMode: str
@@ -65,12 +72,11 @@ class InstanceView(ShownView):
     updatedAt: str
 
 
-class EntryView(ShownView):
+class EntryView(PerhapsIdView, ShownView):
     """Of the merged list; a machine that nobody here knows has no id of ours."""
 
     source: Source
     dataConsistency: Consistency
-    instanceId: NotRequired[str]
     gpuNum: NotRequired[int]
     rootfsSize: NotRequired[int]
     billingMode: NotRequired[str]
