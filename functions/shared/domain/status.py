@@ -33,25 +33,25 @@ MEANING: dict[Status, str] = {
     Status.TERMINATED: "gone, confirmed by Novita",
 }
 
-_LIVE_ENDS = {Status.EXITED, Status.MIGRATING, Status.STOPPING, Status.DELETING, Status.TERMINATED}
+_LIVE_ENDS = {Status.EXITED, Status.MIGRATING, Status.STOPPING, Status.DELETING}
 # A machine that was off can be seen on again: somebody started it at Novita's console.
 _OFF_ENDS = {Status.STARTING, Status.RUNNING, Status.MIGRATING, Status.DELETING, Status.TERMINATED}
 
+# A machine that vanishes before it was of use has failed; one that vanishes later is terminated.
 NEXT: dict[Status, frozenset[Status]] = {
     Status.CREATING: frozenset({Status.STARTING, Status.FAILED, Status.DELETING}),
     Status.STARTING: frozenset({Status.RUNNING, Status.FAILED} | _LIVE_ENDS),
     Status.RUNNING: frozenset(
-        {Status.HEALTH_CHECKING, Status.READY, Status.STARTING, Status.FAILED} | _LIVE_ENDS
+        {Status.HEALTH_CHECKING, Status.READY, Status.STARTING, Status.TERMINATED} | _LIVE_ENDS
     ),
     Status.HEALTH_CHECKING: frozenset({Status.READY, Status.STARTING, Status.FAILED} | _LIVE_ENDS),
-    Status.READY: frozenset({Status.STARTING} | _LIVE_ENDS),
+    Status.READY: frozenset({Status.STARTING, Status.TERMINATED} | _LIVE_ENDS),
     Status.STOPPING: frozenset({Status.STOPPED, Status.DELETING, Status.TERMINATED}),
     Status.STOPPED: frozenset(_OFF_ENDS),
     Status.EXITED: frozenset(_OFF_ENDS),
-    Status.MIGRATING: frozenset({Status.RUNNING, Status.FAILED} | _LIVE_ENDS) - {Status.MIGRATING},
-    Status.FAILED: frozenset(
-        {Status.CREATING, Status.STARTING, Status.STOPPING, Status.DELETING, Status.TERMINATED}
-    ),
+    Status.MIGRATING: frozenset({Status.RUNNING, Status.FAILED, Status.TERMINATED} | _LIVE_ENDS)
+    - {Status.MIGRATING},
+    Status.FAILED: frozenset({Status.CREATING, Status.STARTING, Status.STOPPING, Status.DELETING}),
     Status.DELETING: frozenset({Status.TERMINATED}),
     Status.TERMINATED: frozenset(),
 }
