@@ -105,6 +105,8 @@ def test_what_is_being_started_is_not_started_again(world: World, what: str, sta
     answered, body = _post(world, instance_id, what)
 
     assert (answered, body["error"]["code"]) == (409, "STARTUP_OPERATION_IN_PROGRESS")
+    assert f" is {status}:" in body["error"]["message"]
+    assert body["error"]["details"] == {"status": status}
     world.wipe()
 
 

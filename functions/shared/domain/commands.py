@@ -91,7 +91,7 @@ def begin_start(
 ) -> Decision:
     record = decision.record
     if record.starting_again:
-        raise Conflict("STARTUP_OPERATION_IN_PROGRESS", f"{record.id} is being started already")
+        raise _in_progress(record)
     if record.status not in STARTABLE or _without_machine(record):
         raise _refusal("INSTANCE_NOT_STARTABLE", record, "started")
     return _bring_up(decision, Action.START, operation_id, check, webhook_url)
@@ -102,7 +102,7 @@ def begin_restart(
 ) -> Decision:
     record = decision.record
     if record.starting_again:
-        raise Conflict("STARTUP_OPERATION_IN_PROGRESS", f"{record.id} is being started already")
+        raise _in_progress(record)
     if record.status not in RESTARTABLE:
         raise _refusal("INSTANCE_NOT_RESTARTABLE", record, "restarted")
     return _bring_up(decision, Action.RESTART, operation_id, check, webhook_url)
@@ -203,6 +203,11 @@ def _without_machine(record: Instance) -> bool:
     owed = (duty for duty in record.duties if duty.machine_id == record.machine_id)
     leaving = any(duty.action is Action.DELETE for duty in owed)
     return record.machine_id is None or record.machine_id in record.gone or leaving
+
+
+def _in_progress(record: Instance) -> Conflict:
+    why = f"{record.id} is {record.status}: it is being started already"
+    return Conflict("STARTUP_OPERATION_IN_PROGRESS", why, details={"status": record.status})
 
 
 def _refusal(code: str, record: Instance, verb: str) -> Conflict:

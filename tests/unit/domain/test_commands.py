@@ -128,7 +128,10 @@ def test_a_start_is_announced_timed_and_made_by_the_startup_function(
 def test_a_second_start_is_told_that_one_is_under_way(command: Command, status: Status) -> None:
     record = new_instance(status, operation=new_operation(Action.START))
 
-    assert refused(command, record).code == "STARTUP_OPERATION_IN_PROGRESS"
+    refusal = refused(command, record)
+    assert refusal.code == "STARTUP_OPERATION_IN_PROGRESS"
+    assert f" is {status}:" in refusal.message
+    assert refusal.details == {"status": status}
 
 
 def test_after_a_start_has_ended_another_may_begin() -> None:
