@@ -37,6 +37,7 @@ class Force(Wire):
     status_error: ForcedError | None = None
     spot_status: str | None = None
     spot_reclaim_time: int | str | None = None
+    endpoints: dict[str, str] | None = None
 
 
 class Reclaim(Wire):
@@ -70,8 +71,10 @@ def force(world: World, machine: Machine, body: Force) -> None:
     """Only what is named changes. A forced status stays until an action or a reclaim ends it."""
     now = world.clock.now()
     spot = _spot(machine.spot(now), body)
+    addresses = _addresses(machine, body.endpoints or {})
     if body.name is not None:
         machine.name = body.name
+    machine.addresses |= addresses
     if body.status is not None:
         machine.plan(now, [Step(now, body.status)])
     if "status_error" in body.model_fields_set:
@@ -128,6 +131,13 @@ def _cluster(world: World, cluster_id: str, product: Product) -> Cluster:
     if cluster is None:
         raise InputError(f"clusterId: {cluster_id or region} is not known")
     return cluster
+
+
+def _addresses(machine: Machine, by_port: dict[str, str]) -> dict[str, str]:
+    for port in by_port:
+        if port not in (str(known.port) for known in machine.ports):
+            raise InputError(f"endpoints: {port} is not a port of {machine.id}")
+    return by_port
 
 
 def _spot(before: Spot, body: Force) -> Spot:

@@ -9,6 +9,8 @@ DOMAIN = "gpu-instance.novita.ai"
 
 
 def endpoint(machine: Machine, port: Port, public_url: str, real: bool) -> str:
+    if set_by_hand := machine.addresses.get(str(port.port)):
+        return set_by_hand
     if port.type == "tcp":
         return tcp_address(machine, port.port, public_url, real)
     if real:

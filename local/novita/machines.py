@@ -55,6 +55,7 @@ class Machine:
     envs: list[Env]
     tools: list[Tool]
     create_body: dict[str, object]
+    addresses: dict[str, str] = field(default_factory=dict)  # by port: where it leads instead, set by hand
     statuses: Track[str] = field(default_factory=Track)
     spots: Track[Spot] = field(default_factory=Track)
     errors: Track[StatusError] = field(default_factory=Track)

@@ -106,6 +106,8 @@ def test_nothing_of_a_machine_changes_if_one_field_is_wrong(api: Api, sim: Simul
 
     with pytest.raises(SimulatorError, match="spotReclaimTime"):
         sim.patch_instance(id_, status="exited", spotReclaimTime="soon")
+    with pytest.raises(SimulatorError, match="endpoints: 9999"):
+        sim.patch_instance(id_, status="exited", endpoints={"9999": "http://127.0.0.1:1"})
 
     assert api.status(id_) == "toCreate"
 

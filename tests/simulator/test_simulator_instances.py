@@ -44,6 +44,16 @@ def test_endpoints_are_known_once_it_runs(api: Api, sim: Simulator) -> None:
     assert after[2]["endpoint"] == sim.base_url.removeprefix("http://")
 
 
+def test_a_port_can_be_made_to_lead_elsewhere(api: Api, sim: Simulator) -> None:
+    id_ = api.create()
+    sim.advance(10)
+
+    sim.patch_instance(id_, endpoints={"8188": "https://nobody.invalid", "22": "127.0.0.1:1"})
+
+    by_port = {one["port"]: one["endpoint"] for one in api.instance(id_)["portMappings"]}
+    assert by_port == {8188: "https://nobody.invalid", 80: sim.app_url(id_, 80), 22: "127.0.0.1:1"}
+
+
 def test_an_unknown_instance_is_a_400(api: Api) -> None:
     assert reason(api.get("/gpu/instance", instanceId="8097f1658f3e6ad1")) == (400, "RESOURCE_NOT_FOUND")
     assert reason(api.get("/gpu/instance")) == (400, "VALIDATOR_PARAM")
