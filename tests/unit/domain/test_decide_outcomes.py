@@ -15,6 +15,7 @@ from functions.shared.domain.observation import (
     Look,
     LookUp,
     Postponed,
+    Probe,
     Probed,
     Refused,
     Seen,
@@ -273,6 +274,18 @@ def test_one_that_does_not_answer_is_asked_again_later() -> None:
     assert decision.events == ()
     assert decision.record.health == report(False).as_json()
     assert decision.record.next_check_at == after(30)
+
+
+def test_after_a_silent_round_the_machine_is_looked_at_and_then_the_application_is_asked_again() -> None:
+    silent = decide(checking(), Probed(report(False), ago(30)), ago(30), POLICY).record
+
+    look = decide(silent, Tick(), NOW, POLICY)
+    running = Seen(new_machine("running"), NOW)
+    seen = decide(look.record, running, NOW, POLICY, step=NOW)
+    no_answer = decide(look.record, Postponed(DOWN, 60), NOW, POLICY, step=NOW)
+
+    assert look.call == Look(OWN)
+    assert seen.call == no_answer.call == Probe()
 
 
 @pytest.mark.parametrize("began", [ago(60), ago(90)])

@@ -30,6 +30,7 @@ ASKED: list[tuple[Instance, Call | None]] = [
     (new_instance(Status.RUNNING), None),
     (new_instance(Status.RUNNING, doubted=True), Look(OWN)),
     (new_instance(Status.HEALTH_CHECKING), Probe()),
+    (new_instance(Status.HEALTH_CHECKING, health={"overall": "unhealthy"}), Look(OWN)),
     (new_instance(Status.READY), None),
     (new_instance(Status.STOPPING, pending=Action.STOP), Act(Action.STOP, OWN)),
     (new_instance(Status.STOPPING), Look(OWN)),

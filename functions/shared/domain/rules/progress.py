@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from functions.shared.domain.decision import Decision
 from functions.shared.domain.estimate import next_look, plan
-from functions.shared.domain.instance import Action, Fault
+from functions.shared.domain.instance import Action, Fault, Instance
 from functions.shared.domain.observation import Act, Call, Look, Probe, Review
 from functions.shared.domain.status import Status
 
@@ -42,11 +42,17 @@ def _needed(decision: Decision) -> tuple[Call, Decision] | None:
     if record.machine_id and record.looked_at != step:
         if record.pending:
             return Act(record.pending, record.machine_id), decision.having(looked_at=step)
-        if record.status in _ON_THE_MOVE or record.doubted:
+        if record.status in _ON_THE_MOVE or record.doubted or _silent(record, step):
             return Look(record.machine_id), decision.having(looked_at=step)
     if record.status is Status.HEALTH_CHECKING and record.probed_at != step:
         return Probe(), decision.having(probed_at=step)
     return None
+
+
+def _silent(record: Instance, step: datetime) -> bool:
+    """The application did not answer the last time: Novita may have stopped or moved the machine since."""
+    checking = record.status is Status.HEALTH_CHECKING and record.health is not None
+    return checking and record.probed_at != step
 
 
 def _finish(decision: Decision) -> Decision:
