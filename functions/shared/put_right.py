@@ -98,10 +98,9 @@ class PutRight:
         return replace(found, action="delete", done=not self.dry_run and self._deleted(stray))
 
     def _changed_lately(self, record: Instance, began: datetime) -> bool:
-        """A list that lags shows it as it was before, which nothing had been before its first boot."""
+        """A list that lags shows it as it was before."""
         latest = max(record.updated_at, record.acted_at or record.updated_at)
-        first_boot = record.ready_at is None and not record.starting_again
-        return began - latest < self.policy.settle and not first_boot
+        return began - latest < self.policy.settle
 
     def _asked(self, record: Instance, machine_id: str) -> Decision:
         """What a get by id tells, or nothing."""

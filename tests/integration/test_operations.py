@@ -303,6 +303,23 @@ def test_a_lagging_list_does_not_bring_a_stopped_machine_back(world: World) -> N
     assert world.history(instance_id)[-2:] == ["instance.stopping", "instance.stopped"]
 
 
+def test_a_lagging_list_does_not_bring_back_what_exited_before_it_was_ready(world: World) -> None:
+    world.simulator.settings(bootSeconds=10, listLagSeconds=50)
+    world.simulator.app(status=502)
+    instance_id = world.create(healthCheck={"retryAttempts": 0})
+    world.run(60)
+    world.simulator.patch_instance(world.record(instance_id).machine_id or "", status="exited")
+    world.advance(31)
+    world.deliver_delayed()
+    exited = world.record(instance_id).status
+
+    world.sweep()
+    world.settle()
+
+    assert exited is Status.EXITED
+    assert world.history(instance_id)[-2:] == ["instance.health_checking", "instance.exited"]
+
+
 def test_a_machine_that_somebody_else_started_is_followed(world: World) -> None:
     instance_id = _import(world, "exited", ageSeconds=600)
     world.run(40)
