@@ -1,0 +1,222 @@
+"""Health checks by the real startup function over real sockets: what each receiver comes to, and where."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from functions.shared.adapters.probes import Probes
+from functions.shared.domain.health import Report
+from functions.shared.domain.status import Status
+from tests.integration.conftest import Build
+from tests.integration.world import Context, World
+from tests.unit.adapters.test_outbound_receivers import Receiver, forever, hang, reply, reset
+from tests.unit.adapters.test_outbound_tls import certificate
+
+ONCE = {"timeoutMs": 2000, "retryAttempts": 0, "maxWaitTimeMs": 30_000}
+OK = b"HTTP/1.1 200 OK\r\n\r\n"
+
+ONE_PORT = "300"
+
+Open = Callable[..., Receiver]
+
+
+@pytest.fixture
+def receiver() -> Iterator[Open]:
+    """Opens receivers on loopback that close when the test is over."""
+    with ExitStack() as opened:
+        yield lambda *script: opened.enter_context(Receiver(*script))
+
+
+@pytest.fixture
+def real(build: Build) -> World:
+    """Checks take real time here; everything else is in virtual time."""
+    world = build()
+    world.wiring.probes = Probes(
+        world.wiring.outbound, lambda: datetime.now(UTC), threading.Event().wait, lambda: 0.5
+    )
+    return world
+
+
+def start(world: World, addresses: dict[int, str], **check: Any) -> str:
+    """A machine whose ports lead to these addresses, told to start; checked once by the time it returns."""
+    ports = ",".join(f"{port}/http" for port in addresses)
+    machine = world.simulator.put_instance(status="exited", ports=ports)
+    endpoints = {str(port): address for port, address in addresses.items()}
+    world.simulator.patch_instance(machine["id"], endpoints=endpoints)
+    _, imported = world.call("POST", "/api/instances/import", {"novitaInstanceId": machine["id"]})
+    path = f"/api/instances/{imported['instanceId']}/start"
+    status, answer = world.call("POST", path, {"healthCheckConfig": {**ONCE, **check}})
+    assert status == 202, answer
+    while world.record(imported["instanceId"]).health is None:
+        world.run(1)
+    return str(imported["instanceId"])
+
+
+def shown(world: World, instance_id: str) -> Any:
+    _, instance = world.call("GET", f"/api/instances/{instance_id}")
+    return instance["healthCheck"]
+
+
+def told(world: World, instance_id: str, type_: str) -> Any:
+    """The results in the one event of that type."""
+    _, answer = world.call("GET", f"/api/instances/{instance_id}/events")
+    (event,) = [event for event in answer["events"] if event["type"] == type_]
+    return event["healthCheck"]
+
+
+def categories(report: Any) -> dict[int, str]:
+    return {
+        one["port"]: one.get("error", {"category": one["status"]})["category"] for one in report["endpoints"]
+    }
+
+
+class Rounds:
+    """The real checks, and how long each took of the virtual time."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._probes = world.wiring.probes
+        self.made: list[tuple[float, str]] = []
+
+    def check(self, *args: Any) -> Report:
+        began = self._world.now()
+        report = self._probes.check(*args)
+        self.made.append(((self._world.now() - began).total_seconds(), report.overall))
+        return report
+
+
+def closed_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def test_each_way_to_fail_has_its_category_within_the_time_on_the_instance_and_in_the_event(
+    real: World, receiver: Open, tmp_path: Path
+) -> None:
+    elsewhere = receiver(reply())
+    unvouched = receiver(reply(), certificate(tmp_path, "self.example")[0])
+    expected = {
+        8001: (receiver(hang).url, "timeout"),
+        8002: (f"http://127.0.0.1:{closed_port()}", "connection_refused"),
+        8003: (receiver(reset).url, "connection_reset"),
+        8004: (unvouched.url, "ssl_error"),
+        8005: ("http://nobody.invalid", "dns_resolution_failed"),
+        8006: (receiver(reply(302, headers=f"Location: {elsewhere.url}\r\n")).url, "invalid_response"),
+        8007: (receiver(forever(OK, b"drop by drop", 0.1)).url, "timeout"),
+        8008: (receiver(forever(OK, b"Service Unavailable " * 1000)).url, "invalid_response"),
+        8009: (receiver(forever(OK, b"all is well " * 1000)).url, "healthy"),  # of 64 kB nothing is wrong
+        8010: (receiver(reply(502)).url, "bad_gateway"),
+    }
+
+    instance_id = start(real, {port: address for port, (address, _) in expected.items()})
+    during = shown(real, instance_id)
+    real.settle()
+
+    assert categories(during) == {port: category for port, (_, category) in expected.items()}
+    assert during["overall"] == "partial"
+    assert {one["port"]: one["endpoint"] for one in during["endpoints"]} == {
+        port: f"{address}/" for port, (address, _) in expected.items()
+    }
+    for one in during["endpoints"]:
+        assert one["responseTime"] < 3 * ONCE["timeoutMs"], "those that hang would do so for ever"
+        assert one["responseTime"] >= ONCE["timeoutMs"] or categories(during)[one["port"]] != "timeout"
+    assert elsewhere.connections == 0
+    assert unvouched.asked == []
+    record = real.record(instance_id)
+    assert (record.status, record.error and record.error.code) == (Status.FAILED, "HEALTH_CHECK_FAILED")
+    assert categories(told(real, instance_id, "instance.failed")) == categories(during)
+    assert told(real, instance_id, "instance.failed") == shown(real, instance_id)
+
+
+def test_ten_endpoints_are_open_at_the_receiver_at_the_same_time(real: World, receiver: Open) -> None:
+    together = threading.Barrier(10)
+
+    def when_all_are_here(peer: socket.socket) -> None:
+        together.wait(timeout=20)
+        reply()(peer)
+
+    ten = receiver(when_all_are_here)
+
+    instance_id = start(real, dict.fromkeys(range(8000, 8010), ten.url), timeoutMs=30_000)
+
+    assert ten.most_open == ten.connections == 10
+    assert real.record(instance_id).status is Status.READY
+    assert categories(shown(real, instance_id)) == dict.fromkeys(range(8000, 8010), "healthy")
+    for type_ in ("instance.ready", "startup.completed"):
+        assert told(real, instance_id, type_) == shown(real, instance_id)
+
+
+def test_only_the_named_port_is_asked_for_the_named_path(real: World, receiver: Open) -> None:
+    named, other = receiver(reply()), receiver(reply(500))
+
+    instance_id = start(
+        real, {8001: other.url, 8002: f"{named.url}/app"}, targetPort=8002, path="/healthz?deep=1"
+    )
+
+    assert real.record(instance_id).status is Status.READY
+    assert [asked.split(b"\r\n")[0] for asked in named.asked] == [b"GET /app/healthz?deep=1 HTTP/1.1"]
+    assert other.connections == 0
+    assert shown(real, instance_id)["endpoints"][0]["endpoint"] == f"{named.url}/app/healthz?deep=1"
+
+
+def test_a_named_port_that_the_machine_lacks_is_not_taken_for_healthy(real: World, receiver: Open) -> None:
+    instance_id = start(real, {8001: receiver(reply()).url}, targetPort=9999)
+
+    assert categories(shown(real, instance_id)) == {9999: "network_unreachable"}
+    real.settle()
+    assert real.record(instance_id).status is Status.FAILED
+
+
+def test_a_check_that_would_outlive_the_function_is_continued_by_later_messages(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eleven attempts half a minute apart take five minutes, and the function has one and a half."""
+    life = Context.get_remaining_time_in_millis() / 1000
+    patient = {"retryAttempts": 10, "retryDelayMs": 30_000, "maxWaitTimeMs": 1_800_000}
+    world.simulator.put_template(ONE_PORT, name="one port", ports=[{"type": "http", "ports": [8188]}])
+    world.simulator.app(afterSeconds=400)
+    rounds = Rounds(world)
+    monkeypatch.setattr(world.wiring, "probes", rounds)
+
+    instance_id = world.create(templateId=ONE_PORT, healthCheck=patient)
+    world.settle()
+
+    assert world.record(instance_id).status is Status.READY
+    assert [overall for _, overall in rounds.made[:-1]] == ["unhealthy"] * (len(rounds.made) - 1)
+    assert rounds.made[-1][1] == "healthy"
+    assert len(rounds.made) >= 4
+    assert all(seconds < life for seconds, _ in rounds.made)
+    assert max(seconds for seconds, _ in rounds.made) > life / 2, "each asks for as long as it may"
+    assert len({made.invocation for made in world.wire.calls if made.handler == "startup"}) >= len(
+        rounds.made
+    )
+
+
+@pytest.mark.parametrize(
+    ("becomes", "status"),
+    [("exited", Status.EXITED), ("migrating", Status.MIGRATING), ("removed", Status.FAILED)],
+)
+def test_what_happens_to_the_machine_during_the_checks_is_noticed_although_nobody_asks(
+    world: World, becomes: str, status: Status
+) -> None:
+    world.simulator.app(status=502)
+    instance_id = world.create(healthCheck={"maxWaitTimeMs": 1_800_000, "retryAttempts": 0})
+    world.run(60)
+    before = world.record(instance_id)
+
+    world.simulator.patch_instance(before.machine_id or "", status=becomes)
+    world.run(300)
+    after = world.record(instance_id)
+    world.simulator.app(status=200)
+    if becomes == "migrating":
+        world.simulator.patch_instance(before.machine_id or "", status="running")
+    world.settle()
+
+    assert before.status is Status.HEALTH_CHECKING
+    assert after.status is status
