@@ -178,16 +178,29 @@ class Service:
         finally:
             self.lambdas.update_event_source_mapping(UUID=source, Enabled=True)
 
+    @contextmanager
+    def short_lived(self, name: str, seconds: int) -> Iterator[None]:
+        """The function may run no longer than that."""
+        arn = self._arn(name)
+        whole = self.lambdas.get_function_configuration(FunctionName=arn)["Timeout"]
+        self.lambdas.update_function_configuration(FunctionName=arn, Timeout=seconds)
+        try:
+            yield
+        finally:
+            self.lambdas.update_function_configuration(FunctionName=arn, Timeout=whole)
+
     def sweep(self) -> None:
         """What the schedule does every minute, now."""
         self.invoke("Reconcile", "{}")
 
     def invoke(self, name: str, payload: str) -> Any:
-        functions = self.lambdas.list_functions()["Functions"]
-        arn = next(one["FunctionArn"] for one in functions if name in one["FunctionName"])
-        answer = self.lambdas.invoke(FunctionName=arn, Payload=payload.encode())
+        answer = self.lambdas.invoke(FunctionName=self._arn(name), Payload=payload.encode())
         assert "FunctionError" not in answer, answer["Payload"].read()
         return answer["Payload"].read()
+
+    def _arn(self, name: str) -> str:
+        functions = self.lambdas.list_functions()["Functions"]
+        return str(next(one["FunctionArn"] for one in functions if name in one["FunctionName"]))
 
     def assert_books_balance(self) -> None:
         def balanced() -> bool:

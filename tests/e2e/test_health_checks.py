@@ -1,5 +1,7 @@
 """Whether the application inside answers: from the create or the start until it is ready."""
 
+from datetime import datetime
+
 from tests.e2e.service import Json, Service
 
 QUICK = {"timeoutMs": 1000, "retryAttempts": 0, "retryDelayMs": 100}
@@ -85,3 +87,29 @@ def test_without_http_endpoints_a_start_is_ready_at_once(service: Service) -> No
     shown = service.wait_for(instance_id, "ready")
     assert "healthCheck" not in shown
     assert service.statuses(instance_id) == ["exited", "starting", "running", "ready"]
+
+
+def test_a_check_that_outlives_the_function_is_continued_by_later_messages(service: Service) -> None:
+    life = 20
+    service.simulator.app(afterSeconds=life + 5)
+    # Left alone, these eleven attempts would take minutes.
+    patient = {"timeoutMs": 1000, "retryAttempts": 10, "retryDelayMs": 3000}
+    instance_id = service.take_over("exited")
+
+    with service.short_lived("Startup", life):
+        operation_id = service.operate(instance_id, "start", {"healthCheckConfig": patient})
+        service.wait_for(instance_id, "ready", seconds=90)
+
+    operation = service.operation(operation_id)
+    at = {phase["status"]: datetime.fromisoformat(phase["at"]) for phase in operation["phases"]}
+    checked_for = (at["completed"] - at["health_checking"]).total_seconds()
+    assert (operation["status"], operation["attempts"]) == ("completed", 1)
+    assert checked_for > life, "longer than one invocation may take"
+    assert service.wait(lambda: startup_jobs(service)["completed"] >= 4)  # one to start it, three to ask
+    assert startup_jobs(service) | {"completed": 0} == {"completed": 0, "retried": 0, "failed": 0}
+
+
+def startup_jobs(service: Service) -> Json:
+    """Each is one invocation: the function takes one message at a time."""
+    counted: Json = service.get("/api/jobs/stats")["jobs"]["startup"]
+    return counted
