@@ -8,6 +8,7 @@ from functions.shared.adapters.probes import Probes
 from functions.shared.domain.decision import Decision
 from functions.shared.domain.health import HealthCheck
 from functions.shared.domain.observation import Observation, Probe, Probed
+from functions.shared.log import logger
 
 _SPARE_SECONDS = 10.0  # left to store what was learned
 
@@ -29,4 +30,6 @@ class BringUp:
             else check.max_wait_time_ms / 1000
         )
         within = max(1.0, min(until_deadline, self.time_left() - _SPARE_SECONDS))
-        return decision, Probed(self.probes.check(record.endpoints, check, within), began)
+        report = self.probes.check(record.endpoints, check, within)
+        logger.info("application asked", overall=report.overall, endpoints=len(report.results))
+        return decision, Probed(report, began)

@@ -1,4 +1,4 @@
-"""Each operation on each of the twelve statuses of an instance, on the deployed template: taken or refused."""
+"""Each operation on each of the twelve statuses, on the deployed template: taken, or refused with reason."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
