@@ -110,17 +110,21 @@ def test_an_instance_can_be_operated_by_its_name_while_only_one_has_it(service: 
 
 
 def test_of_two_starts_at_the_same_moment_one_is_taken(service: Service) -> None:
-    instance_id = service.take_over("exited")
+    ids = [service.take_over("exited", ports="22/tcp") for _ in range(4)]
 
     with service.at_a_standstill("startup"), ThreadPoolExecutor(2) as pool:
-        calls = [pool.submit(service.call, "POST", f"/api/instances/{instance_id}/start") for _ in range(2)]
-    answers = [call.result() for call in calls]
+        for instance_id in ids:
+            path = f"/api/instances/{instance_id}/start"
+            calls = [pool.submit(service.call, "POST", path) for _ in range(2)]
+            answers = [call.result() for call in calls]
+            refused = [answer.json()["error"] for answer in answers if answer.status_code == 409]
+            assert sorted(answer.status_code for answer in answers) == [202, 409]
+            assert [error["code"] for error in refused] == ["STARTUP_OPERATION_IN_PROGRESS"]
+            assert refused[0]["message"].startswith(f"{instance_id} is starting")
 
-    refused = [answer.json()["error"]["code"] for answer in answers if answer.status_code == 409]
-    assert sorted(answer.status_code for answer in answers) == [202, 409]
-    assert refused == ["STARTUP_OPERATION_IN_PROGRESS"]
-    service.wait_for(instance_id, "ready")
-    assert len(service.simulator.calls("/gpu/instance/start")) == 1
+    for instance_id in ids:
+        service.wait_for(instance_id, "ready")
+    assert len(service.simulator.calls("/gpu/instance/start")) == len(ids)
 
 
 def test_a_start_without_capacity_fails_and_leaves_the_instance_startable(service: Service) -> None:

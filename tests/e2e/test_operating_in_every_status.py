@@ -15,7 +15,7 @@ NOT_ABLE = {
     "restart": "INSTANCE_NOT_RESTARTABLE",
     "stop": "INSTANCE_NOT_STOPPABLE",
 }
-TAKEN = {
+TAKEN: dict[str, set[str]] = {
     "start": {"exited", "stopped", "failed"},
     "restart": {"running", "health_checking", "ready"},
     "stop": {"starting", "running", "health_checking", "ready", "migrating", "failed"},
