@@ -1,4 +1,4 @@
-"""The CDK app: builds the asset and synthesises the stack, with the CDK CLI or without it."""
+"""The CDK app: builds the asset and synthesises the stacks, with the CDK CLI or without it."""
 
 import json
 import sys
@@ -8,6 +8,7 @@ from aws_cdk import App, Validations
 from cdk_nag import AwsSolutionsChecks
 
 from infra import asset
+from infra.observability import WatchStack
 from infra.options import ContextError, Options
 from infra.stack import OstlerStack
 
@@ -18,7 +19,8 @@ def build(code: Path, context: dict[str, object] | None = None, outdir: str | No
     """Without the CLI nobody reads cdk.json, so its context is given here; what the CLI passes wins."""
     app = App(context={**DEFAULTS, **(context or {})}, outdir=outdir, analytics_reporting=False)
     options = Options.read(app.node.try_get_context)
-    OstlerStack(app, "Ostler", asset=code, options=options)
+    service = OstlerStack(app, "Ostler", asset=code, options=options)
+    WatchStack(app, "OstlerWatch", service=service, options=options)
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     return app
 

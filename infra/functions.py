@@ -15,13 +15,9 @@ from infra.rights import Rights, allow
 
 WHY_THIS_RUNTIME = "Wheels, compiled files and tests are for 3.13; a newer runtime is a change of its own."
 
-# Lambda drops lines below its own level before they are stored, so it has to follow the functions' setting.
-LOG_LEVELS = {
-    "DEBUG": lambda_.ApplicationLogLevel.DEBUG,
-    "INFO": lambda_.ApplicationLogLevel.INFO,
-    "WARNING": lambda_.ApplicationLogLevel.WARN,
-    "ERROR": lambda_.ApplicationLogLevel.ERROR,
-}
+# Lambda drops lines below its own level before they are stored, so it has to follow the functions' setting;
+# but never above INFO, which it takes metrics for, as these have no level. Functions keep quiet themselves.
+LOG_LEVELS = {"DEBUG": lambda_.ApplicationLogLevel.DEBUG}
 
 
 class Functions(Construct):
@@ -67,7 +63,9 @@ class Functions(Construct):
             ),
             log_group=log_group,
             logging_format=lambda_.LoggingFormat.JSON,
-            application_log_level_v2=LOG_LEVELS[self._options.log_level],
+            application_log_level_v2=LOG_LEVELS.get(
+                self._options.log_level, lambda_.ApplicationLogLevel.INFO
+            ),
         )
         Validations.of(function).acknowledge(Acknowledgment(id="AwsSolutions-L1", reason=WHY_THIS_RUNTIME))
         return function

@@ -37,6 +37,7 @@ class Options:
     jwt_audience: tuple[str, ...]
     cors_origins: tuple[str, ...]
     local_api_id: str
+    alarm_email: str
     log_level: str
     settings: Mapping[str, str]
 
@@ -59,6 +60,7 @@ class Options:
             jwt_issuer=_address("jwtIssuer", context("jwtIssuer")) if auth == "jwt" else "",
             jwt_audience=_some("jwtAudience", context("jwtAudience")) if auth == "jwt" else (),
             cors_origins=_names("corsOrigins", context("corsOrigins")),
+            alarm_email=_email("alarmEmail", context("alarmEmail")),
             local_api_id=_hex("localApiId", context("localApiId")),
             log_level=_one_of("settings.LOG_LEVEL", settings.get("LOG_LEVEL", "INFO"), LOG_LEVELS),
             settings=settings,
@@ -114,6 +116,12 @@ def _some(name: str, given: object) -> tuple[str, ...]:
     if not names:
         raise ContextError(name, given, "must name at least one, since auth is jwt")
     return names
+
+
+def _email(name: str, given: object) -> str:
+    if given and not (isinstance(given, str) and re.fullmatch(r"[^@\s]+@[^@\s]+", given)):
+        raise ContextError(name, given, "must be an e-mail address")
+    return str(given or "")
 
 
 def _hex(name: str, given: object) -> str:

@@ -31,11 +31,11 @@ class OstlerStack(Stack):
         super().__init__(scope, construct_id, description="Ostler: looks after rented GPU machines")
 
         table = Table(self, "Table", removal=options.removal)
-        queues = Queues(self, "Queues", max_receives=options.max_retry_attempts + 1)
+        self.queues = queues = Queues(self, "Queues", max_receives=options.max_retry_attempts + 1)
         topic = Topic(self, "Topic")
         secrets = Secrets(self, "Secrets", removal=options.removal)
 
-        functions = Functions(
+        self.functions = functions = Functions(
             self,
             "Functions",
             asset=asset,
@@ -44,7 +44,7 @@ class OstlerStack(Stack):
             options=options,
         ).by_name
 
-        api = Api(self, "Api", function=functions["api"], options=options)
+        self.api = api = Api(self, "Api", function=functions["api"], options=options)
         queues.feed(functions, max_concurrency=options.max_concurrent_jobs)
         table.feed(functions["announce"])
         Schedule(self, "Schedule", reconcile=functions["reconcile"])

@@ -5,9 +5,11 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from functions.announce.publish import Publish
+from functions.shared.metrics import metered
 from functions.shared.wiring import wiring
 
 
+@metered
 def handler(event: dict[str, Any], _: LambdaContext) -> None:
     wired = wiring()
     publish = Publish(wired.table, wired.topic, wired.deliveries, wired.queues, wired.clock)

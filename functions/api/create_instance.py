@@ -21,6 +21,7 @@ from functions.shared.domain.ids import new_instance_id
 from functions.shared.domain.instance import Spec
 from functions.shared.domain.machine import Offer
 from functions.shared.log import correlation_id, logger
+from functions.shared.metrics import INSTANCES_ACCEPTED, measure
 
 _TRIES = 5  # against another request with the same key
 
@@ -72,6 +73,7 @@ class CreateInstance:
                     return before
             else:
                 logger.info("instance accepted", instance_id=record.id)
+                measure(INSTANCES_ACCEPTED)
                 self.advance.nudge(record, now)
                 return given
         raise StaleInstance(decision.record.id)

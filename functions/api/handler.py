@@ -12,15 +12,19 @@ from functions.api.requests import as_json
 from functions.api.responses import error_answer
 from functions.shared.domain.errors import OstlerError
 from functions.shared.log import correlated, logger
+from functions.shared.metrics import SERVER_ERRORS, measure, metered
 from functions.shared.wiring import wiring
 
 _app = build()
 
 
+@metered
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     ids = read_ids(event.get("headers") or {})
     with correlated(ids.correlation_id, request_id=ids.request_id):
         answer = _answer(event, context, ids)
+    if answer["statusCode"] >= 500:
+        measure(SERVER_ERRORS, by=str(answer["statusCode"]))
     answer["headers"] = {**(answer.get("headers") or {}), **ids.headers()}
     return answer
 

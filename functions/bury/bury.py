@@ -14,6 +14,7 @@ from functions.shared.domain.decision import Policy
 from functions.shared.domain.instance import Queue
 from functions.shared.domain.observation import Died
 from functions.shared.log import correlated, logger
+from functions.shared.metrics import DEAD_LETTERS, measure
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Bury:
         with correlated(letter.correlation_id, **{name: id_ for name, id_ in about.items() if id_}):
             if self.letters.add(letter):
                 self.counts.add(letter.queue, failed=1)
+                measure(DEAD_LETTERS, by=letter.queue)
                 logger.error("dead letter", queue=letter.queue, id=letter.id, reason=failure.fault.message)
             if letter.stops:
                 self._fail(letter, letter.stops)

@@ -7,9 +7,11 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from functions.bury.bury import Bury
+from functions.shared.metrics import metered
 from functions.shared.wiring import wiring
 
 
+@metered
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     wired = wiring()
     wired.time_left = lambda: context.get_remaining_time_in_millis() / 1000

@@ -9,9 +9,11 @@ from functions.create.provision import Provision
 from functions.shared.consume import consume_steps
 from functions.shared.domain.instance import Queue
 from functions.shared.domain.observation import Buy
+from functions.shared.metrics import metered
 from functions.shared.wiring import wiring
 
 
+@metered
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     wired = wiring()
     provision = Provision(

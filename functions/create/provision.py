@@ -26,6 +26,7 @@ from functions.shared.domain.observation import Books, Buy, Observation, Postpon
 from functions.shared.domain.purchase import Outcome, Purchase
 from functions.shared.domain.status import Status
 from functions.shared.log import logger
+from functions.shared.metrics import PURCHASES, measure
 from functions.shared.perform import fault_of
 
 # What may change before the deadline: stock, prices, and a key that is just being rotated.
@@ -135,6 +136,7 @@ class Provision:
     ) -> None:
         ended = replace(purchase, outcome=outcome, machine_id=machine_id, fault=fault, ended_at=self.clock())
         self.instances.settle(ended)
+        measure(PURCHASES, by=outcome)
         logger.info("purchase", outcome=outcome, number=purchase.number, name_at_novita=purchase.name)
 
     def _books(self, instance_id: str) -> Books:

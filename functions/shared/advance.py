@@ -12,10 +12,11 @@ from functions.shared.domain.decide import decide
 from functions.shared.domain.decision import Decision, Policy
 from functions.shared.domain.errors import StaleInstance
 from functions.shared.domain.estimate import Booted
-from functions.shared.domain.instance import Instance, Queue
+from functions.shared.domain.instance import Event, Instance, Queue
 from functions.shared.domain.messages import StepMessage
 from functions.shared.domain.observation import Observation, Tick
 from functions.shared.log import correlated, logger
+from functions.shared.metrics import INSTANCES_FAILED, TIME_TO_READY, measure
 
 # How each kind of call is made; the decision comes back too, since buying stores its intent first.
 Means = Mapping[type, Callable[[Decision, Any], tuple[Decision, Observation]]]
@@ -88,6 +89,7 @@ class Advance:
         saved = self._instances.save(decision, also)
         for event in decision.events:
             logger.info(event.type, sequence=event.sequence, reason=event.reason)
+        _measure(decision.events, saved)
         self.nudge(saved, decision.now)
         if decision.booted:
             self._learn(decision.booted)
@@ -98,6 +100,15 @@ class Advance:
             return
         message = StepMessage(record.id, record.token, record.correlation_id)
         self._queues.send(record.queue, message, (record.next_check_at - now).total_seconds())
+
+
+def _measure(events: Sequence[Event], record: Instance) -> None:
+    for event in events:
+        if event.type == "instance.failed" and event.error:
+            measure(INSTANCES_FAILED, by=event.error.code)
+    ready_at = record.ready_at  # set once, the first time
+    if ready_at and any(event.at == ready_at and not event.operation_id for event in events):
+        measure(TIME_TO_READY, (ready_at - record.created_at).total_seconds())
 
 
 def combined(before: Decision, after: Decision) -> Decision:

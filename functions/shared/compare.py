@@ -16,6 +16,7 @@ from functions.shared.domain.instance import Fault, Instance
 from functions.shared.domain.machine import Machine
 from functions.shared.domain.survey import Survey, survey
 from functions.shared.log import logger
+from functions.shared.metrics import BRAKES, measure
 from functions.shared.put_right import PutRight
 
 SPARE_SECONDS = 5.0  # left to store what was learned
@@ -46,6 +47,8 @@ class Compare:
         braked = found.alarming(new)
         if braked:
             logger.error("sweep braked", known=found.known, unlisted=len(found.unlisted), new_orphans=new)
+            if not dry_run:
+                measure(BRAKES)
         put_right = replace(self.put_right, dry_run=dry_run or braked)
         return self._work_through(found, began, put_right, braked)
 

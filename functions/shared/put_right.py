@@ -21,6 +21,7 @@ from functions.shared.domain.rules.purchases import wants_machine
 from functions.shared.domain.status import Status
 from functions.shared.domain.survey import Stray
 from functions.shared.log import correlated, logger
+from functions.shared.metrics import ORPHANS_DELETED, ORPHANS_FOUND, SURPLUS, measure
 
 _SOON = timedelta(seconds=5)  # what is due by then needs no hint
 
@@ -74,7 +75,7 @@ class PutRight:
             return Finding(Kind.SURPLUS, machine_id, record.id, action)
         booked = self.instances.turned_out_bought(stray.mark, stray.machine, began)
         decision = self._decided(record, Astray(machine_id, booked))
-        return Finding(Kind.SURPLUS, machine_id, record.id, action, self._stored(record, decision))
+        return self._surplus(record, machine_id, action, decision)
 
     def returned(self, record: Instance, stray: Stray) -> Finding | None:
         """A list that lags shows what is gone; only a get that shows it says that it never was."""
@@ -84,14 +85,20 @@ class PutRight:
         logger.warning("machine is back", instance_id=record.id, novita_id=machine_id)
         decision = self._decided(record, Returned(machine_id))
         action = "delete" if decision.record.duties else "adopt"
-        return Finding(Kind.SURPLUS, machine_id, record.id, action, self._stored(record, decision))
+        return self._surplus(record, machine_id, action, decision)
+
+    def _surplus(self, record: Instance, machine_id: str, action: str, decision: Decision) -> Finding:
+        if done := self._stored(record, decision):
+            measure(SURPLUS, by=action)
+        return Finding(Kind.SURPLUS, machine_id, record.id, action, done)
 
     def orphan(self, stray: Stray, *, may_delete: bool) -> Finding:
         """Announced once, when first seen; deleted only where policy and age say so."""
         found = Finding(Kind.ORPHAN, stray.machine.id, stray.mark.instance_id, "keep")
         first_seen = self.orphans.first_seen(stray.machine.id)
         if first_seen is None:
-            done = not self.dry_run and self.orphans.announce(stray, self.clock())
+            if done := not self.dry_run and self.orphans.announce(stray, self.clock()):
+                measure(ORPHANS_FOUND)
             return replace(found, action="announce", done=done)
         if not self.delete_orphans or not may_delete or self.clock() - first_seen < self.orphan_age:
             return found
@@ -124,6 +131,7 @@ class PutRight:
             logger.warning("orphan not deleted", novita_id=stray.machine.id, code=error.code)
             return False
         logger.warning("orphan deleted", novita_id=stray.machine.id)
+        measure(ORPHANS_DELETED)
         return True
 
     def _still_ours(self, stray: Stray) -> bool:

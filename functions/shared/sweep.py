@@ -12,6 +12,7 @@ from functions.shared.adapters.table import Item
 from functions.shared.advance import Advance
 from functions.shared.domain.messages import DeliveryMessage
 from functions.shared.log import logger
+from functions.shared.metrics import OLDEST_OVERDUE, OVERDUE, measure
 
 _AT_ONCE = 500
 _SPARE_SECONDS = 10.0  # left to whoever reads Novita's list afterwards
@@ -35,6 +36,9 @@ class Sweep:
             "events": self._events(now),
         }
         logger.info("swept", extra=counts)
+        for kind, number in counts.items():
+            if number:
+                measure(OVERDUE, number, by=kind)
         return counts
 
     def overdue(self) -> dict[str, int]:
@@ -49,10 +53,13 @@ class Sweep:
 
     def _instances(self, now: datetime) -> int:
         """The current token is sent again, so a step that is under way is never forked."""
-        sent = 0
+        sent, latest = 0, timedelta()
         for claimed in self._claimed("instance", now - self.grace, now + self.resend):
-            self.advance.nudge(read_record(claimed), now)
+            record = read_record(claimed)
+            self.advance.nudge(record, now)
             sent += 1
+            latest = max(latest, now - (record.next_check_at or now))
+        measure(OLDEST_OVERDUE, latest.total_seconds())
         return sent
 
     def _deliveries(self, now: datetime) -> int:

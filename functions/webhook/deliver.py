@@ -25,6 +25,7 @@ from functions.shared.domain.messages import DeliveryMessage
 from functions.shared.domain.outbound import Answer, BadTarget, OutboundFailed
 from functions.shared.domain.signature import origin_of, signed_headers
 from functions.shared.log import correlated, logger
+from functions.shared.metrics import WEBHOOK_ATTEMPTS, measure
 
 _CAP_BYTES = 65_536
 _SHOWN_CHARACTERS = 200
@@ -48,7 +49,8 @@ class Deliver:
             if delivery is None or not delivery.awaits(message.attempt, self.clock()):
                 logger.info("message out of date", attempt=message.attempt, known=delivery is not None)
             elif delivery.of_round > len(self.waits):
-                self.deliveries.give_up(delivery)
+                if self.deliveries.give_up(delivery):
+                    measure(WEBHOOK_ATTEMPTS, by=State.EXHAUSTED)
                 logger.info("webhook given up", attempt=delivery.attempt)
             else:
                 self._in_turn(delivery)
@@ -90,7 +92,10 @@ class Deliver:
         logger.info(
             "webhook attempt", attempt=result.number, state=state, status=result.status, error=result.error
         )
-        if self.deliveries.finish(delivery, result, state=state, again_at=again_at, now=now) and again_at:
+        if not self.deliveries.finish(delivery, result, state=state, again_at=again_at, now=now):
+            return
+        measure(WEBHOOK_ATTEMPTS, by=state)
+        if again_at:
             self._queue(delivery, again_at, now)
 
     def _queue(self, delivery: Delivery, at: datetime, now: datetime) -> None:

@@ -6,10 +6,12 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from functions.shared.consume import consume
 from functions.shared.domain.messages import DeliveryMessage
+from functions.shared.metrics import metered
 from functions.shared.wiring import wiring
 from functions.webhook.deliver import Deliver
 
 
+@metered
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     wired = wiring()
     deliver = Deliver(

@@ -24,6 +24,7 @@ from functions.shared.domain.circuit import (
 )
 from functions.shared.domain.errors import NotNow
 from functions.shared.log import logger
+from functions.shared.metrics import CIRCUITS_CLOSED, CIRCUITS_OPENED, measure
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -231,6 +232,8 @@ class Circuits:
             self._remember(stands)
             return stands, None
         self._remember(after)
+        if event:
+            measure(CIRCUITS_OPENED if after.state is State.OPEN else CIRCUITS_CLOSED, by=after.name)
         return after, event
 
     def _current(self, name: str) -> Circuit:

@@ -128,10 +128,10 @@ class Deliveries:
             return False
         return True
 
-    def give_up(self, delivery: Delivery) -> None:
+    def give_up(self, delivery: Delivery) -> bool:
         """Every attempt was made, and whoever made the last one did not live to say so."""
         changes = "SET #state = :exhausted REMOVE due, dueAt, nextAt"
-        self._change(delivery, changes, {}, {":exhausted": State.EXHAUSTED})
+        return self._change(delivery, changes, {}, {":exhausted": State.EXHAUSTED}) is not None
 
     def replay(self, delivery: Delivery, now: datetime, also: Sequence[Write] = ()) -> Delivery:
         """A new round of attempts, from now on; raises ConditionFailed if it changed since it was read."""

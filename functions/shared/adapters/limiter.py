@@ -14,6 +14,7 @@ from functions.shared.domain import limit
 from functions.shared.domain.errors import NotNow
 from functions.shared.domain.limit import Kind, Lanes, Pace, Plan
 from functions.shared.log import logger
+from functions.shared.metrics import LIMITER_REFUSALS, LIMITER_WAIT, measure
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -66,11 +67,19 @@ class Limiter:
     ) -> None:
         """Returns when the call may be sent: `take`, wait, and take again if a pause came in between."""
         left = wait_at_most
-        while delay := self.take(kind, left, buying=buying):
+        while delay := self._taken(kind, left, buying):
+            measure(LIMITER_WAIT, 1000 * delay)
             wait(delay)
             if not self.paused():
                 return
             left = max(0.0, left - delay)
+
+    def _taken(self, kind: Kind, wait_at_most: float, buying: bool) -> float:
+        try:
+            return self.take(kind, wait_at_most, buying=buying)
+        except NotNow:
+            measure(LIMITER_REFUSALS)
+            raise
 
     def take(self, kind: Kind, wait_at_most: float, *, buying: bool = False) -> float:
         """Seconds to wait before sending. Whoever waits looks at `paused` before sending: `enter` does both.

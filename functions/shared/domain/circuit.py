@@ -58,6 +58,10 @@ class Report:
     epoch: int
     openings: int
 
+    def refuses(self, now: datetime) -> bool:
+        """Calls at this moment. One that nobody has asked since its time was over refuses nobody."""
+        return self.state is State.OPEN and self.open_until is not None and now < self.open_until
+
 
 @dataclass(frozen=True)
 class CircuitEvent:

@@ -144,7 +144,7 @@ class Api:
             "body": b64encode(raw).decode() if isinstance(raw, bytes) else raw,
             "isBase64Encoded": isinstance(raw, bytes),
         }
-        answer = handler(event, Context())  # type: ignore[arg-type]
+        answer = handler(event, Context())
         return Answer(answer["statusCode"], answer["headers"], answer["body"])
 
     def post(self, body: Any = None, path: str = "/api/instances", **options: Any) -> Answer:

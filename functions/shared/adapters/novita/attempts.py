@@ -9,7 +9,9 @@ from functions.shared.adapters.novita.failures import Verdict, judge
 from functions.shared.adapters.novita.gate import Circuits, Limiter, Slot
 from functions.shared.domain.circuit import Permit, Probe, Refused
 from functions.shared.domain.errors import NotNow
+from functions.shared.domain.reasons import Meaning, meaning
 from functions.shared.log import logger
+from functions.shared.metrics import ACCOUNT_REFUSALS, NOVITA_CALLS, NOVITA_ERRORS, NOVITA_LATENCY, measure
 
 ATTEMPTS = 3
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 30.0
@@ -98,6 +100,7 @@ class Attempts:
     def _send(self, call: Call, permit: Permit, slot: Slot, until: float) -> Answer | Verdict:
         try:
             self._take_slot(call, slot, until)
+            began = self._clock()
             outcome = self._transport.send(
                 call,
                 connect_timeout=self._limits.connect_seconds,
@@ -107,6 +110,8 @@ class Attempts:
         except Exception:  # no slot, no time, no key: nothing was sent
             self._circuits.unused(permit)
             raise
+        measure(NOVITA_CALLS, by=call.circuit)
+        measure(NOVITA_LATENCY, 1000 * (self._clock() - began), by=call.circuit)
         result = judge(call, outcome)
         if isinstance(result, Verdict):
             self._report(call, permit, result)
@@ -138,8 +143,18 @@ class Attempts:
         if verdict.too_fast:
             self._limiter.pause(verdict.error.retry_after or 0.0)
         error = verdict.error
+        _measure(call, verdict)
         said = {"call": call.what, "code": error.code, "counts": verdict.counts, **(error.details or {})}
         logger.warning("novita call failed", extra=said)
+
+
+def _measure(call: Call, verdict: Verdict) -> None:
+    if verdict.counts:
+        measure(NOVITA_ERRORS, by=call.circuit)
+    if verdict.error.code == "NOVITA_AUTHENTICATION_FAILED":
+        measure(ACCOUNT_REFUSALS, by="key")
+    if meaning((verdict.error.details or {}).get("reason", "")) is Meaning.MONEY:
+        measure(ACCOUNT_REFUSALS, by="money")
 
 
 def _too_late(call: Call) -> NotNow:
