@@ -27,6 +27,7 @@ def chosen(tmp_path_factory: pytest.TempPathFactory) -> Template:
         jwtAudience="ostler,others",
         corsOrigins="https://page.example",
         localApiId="0123abcd",
+        alarmEmail="on-call@page.example",
         settings='{"INSTANCE_POLL_INTERVAL": "10", "LOG_LEVEL": "WARNING"}',
     )
 

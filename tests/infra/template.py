@@ -22,6 +22,11 @@ class Template:
         body: dict[str, Any] = json.loads(self.file.read_text())
         return body
 
+    @property
+    def watch(self) -> "Template":
+        """The stack beside it, of alarms and dashboard."""
+        return Template(self.file.with_name("OstlerWatch.template.json"))
+
     def resources(self, kind: str) -> dict[str, dict[str, Any]]:
         return {name: entry for name, entry in self.body["Resources"].items() if entry["Type"] == kind}
 

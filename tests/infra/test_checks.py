@@ -17,7 +17,11 @@ def test_cfn_lint_finds_nothing(template: Template, chosen: Template) -> None:
     command = [str(Path(sys.executable).with_name("cfn-lint")), "--ignore-checks", "W3005"]
 
     done = subprocess.run(
-        [*command, "--template", str(template.file), str(chosen.file)],
+        [
+            *command,
+            "--template",
+            *(str(one.file) for each in (template, chosen) for one in (each, each.watch)),
+        ],
         capture_output=True,
         text=True,
         check=False,

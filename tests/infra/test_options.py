@@ -28,6 +28,7 @@ BAD = [
     ("auth", "none"),
     ("corsOrigins", {"origin": "https://page.example"}),
     ("localApiId", "xyz"),
+    ("alarmEmail", "somebody"),
     ("settings", "INSTANCE_POLL_INTERVAL=10"),
     ("settings", "[]"),
 ]

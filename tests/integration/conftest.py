@@ -1,6 +1,7 @@
 """One emulator and one simulator for all integration tests of a run; a world of its own for each test."""
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, redirect_stdout
 from typing import Any
 
 import pytest
@@ -11,11 +12,13 @@ from local.novita.client import Simulator
 from local.novita.process import running
 from local.ports import Ports
 from local.synthesis import stack_template
+from tests.integration.alarms import Metrics
 from tests.integration.world import World
 
 _WANTED = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "BillingMode")
 
 Build = Callable[..., World]
+Measured = Callable[[World], Metrics]
 
 
 @pytest.fixture(scope="session")
@@ -71,3 +74,10 @@ def build(
 @pytest.fixture
 def world(build: Build) -> World:
     return build()
+
+
+@pytest.fixture
+def measured() -> Iterator[Measured]:
+    """The metrics that are written from then on, until the test is over."""
+    with ExitStack() as until_the_end:
+        yield lambda world: until_the_end.enter_context(redirect_stdout(Metrics(world.now)))

@@ -1,0 +1,151 @@
+"""Alarms and dashboard: what they look at is there, and whoever should know is told."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from functions.shared.metrics import METRICS, NAMESPACE
+from tests.infra.template import NAMES, QUEUES, Properties, Template
+
+DIMENSIONS = {metric.name: metric.dimension for metric in METRICS}
+
+# What AWS documents: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/
+# sqs-available-cloudwatch-metrics.html, .../apigateway/latest/developerguide/http-api-metrics.html and
+# .../lambda/latest/dg/monitoring-metrics-types.html
+OF_AWS = {
+    ("AWS/SQS", "ApproximateAgeOfOldestMessage", "QueueName"),
+    ("AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName"),
+    ("AWS/ApiGateway", "5xx", "ApiId"),
+    ("AWS/Lambda", "Errors", "FunctionName"),
+    ("AWS/Lambda", "Throttles", "FunctionName"),
+}
+
+
+@pytest.fixture(scope="session")
+def alarms(template: Template) -> dict[str, Properties]:
+    found = template.watch.all("AWS::CloudWatch::Alarm").values()
+    return {alarm["AlarmName"].removeprefix("Ostler-"): alarm for alarm in found}
+
+
+def watched(alarm: Properties, template: Template) -> tuple[str, str]:
+    """The resource whose metric it is: the dimension's name, and the logical id that its value is of."""
+    (dimension,) = alarm["Dimensions"]
+    export = dimension["Value"]["Fn::ImportValue"]
+    value = next(
+        output["Value"]
+        for output in template.body["Outputs"].values()
+        if output.get("Export", {}).get("Name") == export
+    )
+    return dimension["Name"], value.get("Ref") or value["Fn::GetAtt"][0]
+
+
+def test_an_alarm_on_our_own_metrics_names_one_that_the_functions_write(
+    alarms: dict[str, Properties],
+) -> None:
+    ours = [alarm for alarm in alarms.values() if alarm["Namespace"] == NAMESPACE]
+
+    assert len(ours) == 8
+    for alarm in ours:
+        names = {one["Name"] for one in alarm["Dimensions"]} - {"service"}
+        assert names <= {DIMENSIONS[alarm["MetricName"]]}
+
+
+def test_an_alarm_on_a_metric_of_aws_names_one_that_aws_documents(alarms: dict[str, Properties]) -> None:
+    theirs = [alarm for alarm in alarms.values() if alarm["Namespace"] != NAMESPACE]
+
+    assert {(one["Namespace"], one["MetricName"], one["Dimensions"][0]["Name"]) for one in theirs} == OF_AWS
+
+
+def test_every_queue_every_function_and_the_api_are_watched(
+    alarms: dict[str, Properties], template: Template
+) -> None:
+    functions = {
+        logical: function["Handler"].split(".")[1]
+        for logical, function in template.all("AWS::Lambda::Function").items()
+    }
+
+    for queue in QUEUES:
+        assert watched(alarms[f"OldestMessage-{queue}"], template) == ("QueueName", template.queue_id(queue))
+        assert watched(alarms[f"Unburied-{queue}"], template) == ("QueueName", template.dead_queue_id(queue))
+    for name in NAMES:
+        assert functions[watched(alarms[f"FunctionErrors-{name}"], template)[1]] == name
+    for name in ("api", "reconcile"):
+        assert functions[watched(alarms[f"Throttles-{name}"], template)[1]] == name
+    (api,) = template.resources("AWS::ApiGatewayV2::Api")
+    assert watched(alarms["GatewayErrors"], template) == ("ApiId", api)
+
+
+def test_messages_may_be_as_old_as_their_delay_and_their_retries_make_them(
+    alarms: dict[str, Properties], template: Template
+) -> None:
+    longest_delay = 900
+    for queue in QUEUES:
+        hidden = template.queue(queue)["VisibilityTimeout"]
+        assert alarms[f"OldestMessage-{queue}"]["Threshold"] > longest_delay + hidden
+
+
+def test_missing_data_is_judged_by_what_the_silence_means(alarms: dict[str, Properties]) -> None:
+    judged = {name: alarm["TreatMissingData"] for name, alarm in alarms.items()}
+    states = {"CircuitOpen", "Orphans", "StepsLate"}
+
+    assert judged.pop("ReconcilerSilent") == "breaching"
+    assert {judged.pop(name) for name in states} == {"ignore"}
+    assert set(judged.values()) == {"notBreaching"}
+
+
+def test_the_topic_is_told_when_an_alarm_is_raised_and_when_it_is_over(
+    alarms: dict[str, Properties], template: Template
+) -> None:
+    (topic,) = template.watch.resources("AWS::SNS::Topic")
+
+    for alarm in alarms.values():
+        assert alarm["AlarmActions"] == alarm["OKActions"] == [{"Ref": topic}]
+
+
+def test_alarms_may_use_the_topic_and_its_key_which_the_key_of_sns_does_not_allow(template: Template) -> None:
+    def allowed(document: Any) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for statement in document["Statement"]:
+            if statement["Principal"] == {"Service": "cloudwatch.amazonaws.com"}:
+                actions = statement["Action"]
+                found[json.dumps(statement["Condition"])] = (
+                    {actions} if isinstance(actions, str) else {*actions}
+                )
+        return found
+
+    here = json.dumps({"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}})
+    watch = template.watch
+
+    assert allowed(watch.one("AWS::SNS::TopicPolicy")["PolicyDocument"]) == {here: {"sns:Publish"}}
+    assert allowed(watch.one("AWS::KMS::Key")["KeyPolicy"]) == {here: {"kms:Decrypt", "kms:GenerateDataKey*"}}
+    assert "KmsMasterKeyId" in watch.one("AWS::SNS::Topic")
+
+
+def test_somebody_is_told_by_mail_if_an_address_is_given(template: Template, chosen: Template) -> None:
+    assert template.watch.all("AWS::SNS::Subscription") == {}
+    subscription = chosen.watch.one("AWS::SNS::Subscription")
+    assert (subscription["Protocol"], subscription["Endpoint"]) == ("email", "on-call@page.example")
+
+
+def test_the_dashboard_shows_only_what_is_measured_and_nearly_all_of_it(template: Template) -> None:
+    body = json.dumps(template.watch.one("AWS::CloudWatch::Dashboard")["DashboardBody"])
+    shown = re.sub(r'\\+"', '"', body)
+    single = set(re.findall(r'\["Ostler","(\w+)"', shown))
+    searched = set(re.findall(r'\{Ostler,service,(\w+)\} MetricName="(\w+)"', shown))
+
+    assert single <= DIMENSIONS.keys()
+    assert all(DIMENSIONS[name] == dimension for dimension, name in searched)
+    # The events behind states that are shown.
+    assert DIMENSIONS.keys() - single - {name for _, name in searched} == {
+        "CircuitsOpened",
+        "CircuitsClosed",
+        "OrphansFound",
+        "OrphansDeleted",
+    }
+
+
+def test_the_service_needs_nothing_of_the_stack_that_watches_it(template: Template) -> None:
+    assert "Fn::ImportValue" not in json.dumps(template.body)
+    assert "AWS::CloudWatch" not in json.dumps(template.body)
