@@ -18,7 +18,7 @@ export UV_CACHE_DIR ?= $(CURDIR)/.build/uv
 export JSII_RUNTIME_PACKAGE_CACHE_ROOT ?= $(CURDIR)/.build/jsii
 
 .DEFAULT_GOAL := help
-.PHONY: help run test unit matrix check synth deploy bench lock readme clean
+.PHONY: help run test unit matrix check synth deploy smoke teardown bench lock readme clean
 
 help: ## what there is
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -46,13 +46,19 @@ check: $(READY) ## lint, format, types, tests
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
 
-synth: $(READY) ## the CloudFormation template, in cdk.out, linted
+synth: $(READY) ## the CloudFormation templates, in cdk.out, linted
 	CDK_OUTDIR=cdk.out $(BIN)/python app.py
 	$(BIN)/cfn-lint --template cdk.out/*.template.json --ignore-checks W3005
 
 deploy: $(READY) ## to the AWS account of your credentials (ARGS="-c auth=iam" for options)
 	$(CDK) deploy --all $(ARGS)
 	@$(BIN)/python -m local.after_deploy
+
+smoke: $(READY) ## does a deployed service work? (SMOKE_BUY=1: also buy a machine and give it back)
+	@$(BIN)/python -m local.smoke
+
+teardown: $(READY) ## remove the stacks, unless machines of ours live (TEARDOWN=force: nevertheless)
+	@$(BIN)/python -m local.teardown $(CDK) destroy --all $(ARGS)
 
 bench: $(READY) ## measure what is claimed: each figure beside its bound
 	@$(BIN)/python -m bench $(ARGS)

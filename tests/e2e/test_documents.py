@@ -12,6 +12,7 @@ def test_health_and_documentation_are_open_and_everything_else_is_not(service: S
     description = requests.get(f"{base}/openapi.json", timeout=30)
     page = requests.get(f"{base}/docs", timeout=30)
     closed = requests.get(f"{base}/api/instances", timeout=30)
+    deep = requests.get(f"{base}/health?deep=true", timeout=30)
 
     assert (health.status_code, health.json()["status"]) == (200, "ok")
     assert description.status_code == 200
@@ -21,7 +22,8 @@ def test_health_and_documentation_are_open_and_everything_else_is_not(service: S
     assert page.status_code == 200
     assert page.headers["Content-Type"].startswith("text/html")
     assert "swagger-ui" in page.text.lower()
-    assert (closed.status_code, closed.json()["error"]["code"]) == (401, "UNAUTHORIZED")
-    for answer in (health, description, page, closed):
+    for answer in (closed, deep):
+        assert (answer.status_code, answer.json()["error"]["code"]) == (401, "UNAUTHORIZED")
+    for answer in (health, description, page, closed, deep):
         assert answer.headers["X-Request-ID"]
         assert answer.headers["X-Correlation-ID"]

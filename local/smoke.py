@@ -1,0 +1,158 @@
+"""`make smoke`: does a deployed service work? It only looks, and buys one machine only if told to.
+
+OSTLER_URL and OSTLER_API_KEY name any service. Without them the deployed stack is asked where it is, and a
+key is made for the time that this takes.
+
+SMOKE_BUY=1           also buys the cheapest machine, waits until it runs, and gives it back
+SMOKE_MAX_PRICE=0.30  needed for that: USD for a GPU and hour, and no more
+SMOKE_TEMPLATE=107672 needed for that: the template to start
+SMOKE_PRODUCT=…       the product to ask for, instead of the cheapest that is to be had
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+import boto3
+import requests
+
+from local import api_keys
+from local.deployed import Deployed
+from local.problems import RefusalError, StartError
+from local.round_trip import MachineLeftError, Order, Service, round_trip
+
+SCOPES = ("read", "write")
+WRONG_KEY = f"ost_{'0' * 43}"
+
+
+@dataclass(frozen=True)
+class Smoke:
+    service: Service
+    product: str  # none: the cheapest
+    order: Order | None  # none: nothing is bought
+    say: Callable[[str], None]
+
+    def run(self) -> bool:
+        """Every check, also after one that failed; whether all were good."""
+        good = [self._passed(name, check) for name, check in self._checks()]
+        order = self.order
+        if order and all(good):
+            bought = partial(round_trip, self.service, self._chosen(), order, self.say)
+            good.append(self._passed("round trip", bought))
+        elif order:
+            self.say("skipped  round trip: nothing is bought from a service that is not well")
+        self.say(f"{good.count(True)} of {len(good)} checks passed")
+        return all(good)
+
+    def _checks(self) -> Iterator[tuple[str, Callable[[], str]]]:
+        yield "health", self._health
+        yield "deep health", self._deep_health
+        yield "no key is refused", lambda: self._refused("")
+        yield "a wrong key is refused", lambda: self._refused(WRONG_KEY)
+        yield "description of the API", self._description
+        yield "products", lambda: f"{len(self._products())} to be had"
+        yield "quote", self._quote
+
+    def _passed(self, name: str, check: Callable[[], str]) -> bool:
+        try:
+            found = check()
+        except MachineLeftError:
+            raise
+        except (requests.RequestException, KeyError, StartError) as problem:
+            self.say(f"FAILED   {name}: {problem}")
+            return False
+        self.say(f"ok       {name}: {found}")
+        return True
+
+    def _health(self) -> str:
+        answer = self.service.call("GET", "/health", key="")
+        return _told(answer, 200)["status"]  # type: ignore[no-any-return]
+
+    def _deep_health(self) -> str:
+        told = _told(self.service.call("GET", "/health?deep=true"), 200)
+        checks = {**told["checks"], **told["checks"].pop("circuits")}
+        return f"{told['status']} ({', '.join(f'{name} {state}' for name, state in checks.items())})"
+
+    def _refused(self, key: str) -> str:
+        told = _told(self.service.call("GET", "/api/instances", key=key), 401)
+        return told["error"]["code"]  # type: ignore[no-any-return]
+
+    def _description(self) -> str:
+        return f"{len(_told(self.service.call('GET', '/openapi.json', key=''), 200)['paths'])} paths"
+
+    def _products(self) -> list[dict[str, Any]]:
+        told = _told(self.service.call("GET", "/api/products"), 200)
+        found = [one for one in told["products"] if one["available"] and "spotPricePerGpuHour" in one]
+        if not found:
+            raise StartError("Novita has no product to be had on the spot market")
+        return sorted(found, key=lambda one: Decimal(one["spotPricePerGpuHour"]))
+
+    def _chosen(self) -> str:
+        return self.product or str(self._products()[0]["name"])
+
+    def _quote(self) -> str:
+        told = _told(self.service.call("POST", "/api/quotes", {"productName": self._chosen()}), 200)
+        return f"{told['productName']} in {told['region']} for {told['pricePerGpuHour']} USD an hour"
+
+
+def _told(answer: requests.Response, wanted: int) -> Any:
+    if answer.status_code != wanted:
+        raise StartError(f"answered {answer.status_code} instead of {wanted}: {answer.text[:300]}")
+    return answer.json()
+
+
+def read_order(environment: Mapping[str, str]) -> Order | None:
+    if environment.get("SMOKE_BUY", "") in ("", "0"):
+        return None
+    missing = [name for name in ("SMOKE_MAX_PRICE", "SMOKE_TEMPLATE") if not environment.get(name)]
+    if missing:
+        raise RefusalError(f"SMOKE_BUY spends money, so {' and '.join(missing)} must be given too")
+    try:
+        most = float(environment["SMOKE_MAX_PRICE"])
+    except ValueError:
+        raise RefusalError("SMOKE_MAX_PRICE must be a number of USD") from None
+    return Order(
+        environment["SMOKE_TEMPLATE"], most, float(environment.get("SMOKE_SECONDS") or Order.patience_seconds)
+    )
+
+
+@contextmanager
+def found_service(environment: Mapping[str, str]) -> Iterator[Service]:
+    """The one that is named, or the deployed stack with a key that is revoked afterwards."""
+    url, key = environment.get("OSTLER_URL"), environment.get("OSTLER_API_KEY")
+    if url and not key:
+        raise RefusalError("OSTLER_URL needs OSTLER_API_KEY")
+    if url and key:
+        yield Service(url.rstrip("/"), key)
+        return
+    deployed = Deployed.read(boto3.client("cloudformation"))
+    table = boto3.resource("dynamodb").Table(deployed.table_name)
+    made = api_keys.new_key()
+    key_id = api_keys.make(table, name="smoke test", scopes=SCOPES, key=made).id
+    try:
+        yield Service(deployed.outputs["ApiUrl"], made)
+    finally:
+        api_keys.revoke(table, key_id)
+
+
+def main() -> int:
+    try:
+        order = read_order(os.environ)
+        with found_service(os.environ) as service:
+            print(f"{service.url}, {'buying one machine' if order else 'only looking (SMOKE_BUY=1 buys)'}")
+            smoke = Smoke(
+                service, os.environ.get("SMOKE_PRODUCT", ""), order, lambda line: print(line, flush=True)
+            )
+            return 0 if smoke.run() else 1
+    except StartError as problem:
+        print(f"ostler: {problem}", file=sys.stderr)
+        return problem.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""The smoke test for real accounts, tried on the deployed template and the simulator."""
+
+import pytest
+
+from local.problems import RefusalError
+from local.round_trip import Order
+from local.round_trip import Service as Address
+from local.smoke import Smoke, found_service, read_order
+from tests.e2e.service import Service
+
+ORDER = Order(template="107672", most_per_hour=0.5, patience_seconds=40)
+
+
+def smoke(service: Service, order: Order | None = None, key: str = "") -> tuple[bool, list[str]]:
+    said: list[str] = []
+    address = Address(service.stack.api_url, key or service.stack.api_key)
+    good = Smoke(address, "", order, said.append).run()
+    return good, said
+
+
+def test_a_smoke_test_only_looks(service: Service) -> None:
+    good, said = smoke(service)
+
+    assert good, said
+    assert [line.split(":")[0].split(maxsplit=1) for line in said[:-1]] == [
+        ["ok", "health"],
+        ["ok", "deep health"],
+        ["ok", "no key is refused"],
+        ["ok", "a wrong key is refused"],
+        ["ok", "description of the API"],
+        ["ok", "products"],
+        ["ok", "quote"],
+    ]
+    assert said[-1] == "7 of 7 checks passed"
+    assert service.get("/api/instances")["total"] == 0
+    assert service.simulator.calls("/gpu/instance/create") == []
+
+
+def test_a_round_trip_gives_the_machine_back_and_says_what_it_cost(service: Service) -> None:
+    good, said = smoke(service, ORDER)
+
+    assert good, said
+    assert "it cost about 0.0" in said[-2]
+    (machine,) = service.simulator.instances()
+    assert machine["status"] == "removed"
+
+
+def test_a_machine_that_does_not_come_up_is_given_back(service: Service) -> None:
+    service.simulator.settings(bootSeconds=600)
+
+    good, said = smoke(service, Order("107672", 0.5, patience_seconds=3))
+
+    assert not good
+    assert any(line.startswith("FAILED   round trip") for line in said)
+    assert service.simulator.live() == []
+
+
+def test_nothing_is_bought_above_the_price_that_was_set(service: Service) -> None:
+    good, said = smoke(service, Order("107672", 0.0001))
+
+    assert not good
+    assert any("PRICE_CAP_EXCEEDED" in line for line in said)
+    assert service.simulator.instances() == []
+
+
+def test_a_service_that_is_not_well_sells_nothing(service: Service) -> None:
+    good, said = smoke(service, ORDER, key="ost_" + "x" * 43)
+
+    assert not good
+    assert any(line.startswith("skipped  round trip") for line in said)
+    assert service.simulator.calls() == []
+
+
+def test_buying_without_a_price_cap_is_refused() -> None:
+    with pytest.raises(RefusalError, match="SMOKE_MAX_PRICE and SMOKE_TEMPLATE"):
+        read_order({"SMOKE_BUY": "1"})
+
+    assert read_order({}) is None
+    assert read_order({"SMOKE_BUY": "1", "SMOKE_MAX_PRICE": "0.3", "SMOKE_TEMPLATE": "7"}) == Order("7", 0.3)
+
+
+def test_an_address_without_a_key_is_refused() -> None:
+    with (
+        pytest.raises(RefusalError, match="OSTLER_API_KEY"),
+        found_service({"OSTLER_URL": "http://a.example"}),
+    ):
+        pass

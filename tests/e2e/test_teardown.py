@@ -1,0 +1,69 @@
+"""Removing the stacks: refused while machines of ours live, and none that came up meanwhile is forgotten."""
+
+import pytest
+
+from local.problems import RefusalError
+from local.teardown import Teardown
+from tests.e2e.service import Service
+
+
+def read(service: Service) -> Teardown:
+    stack = service.stack
+    table = stack.emulator.table(stack.table_name)
+    return Teardown.read(table, stack.novita_url, "local", loopback=True)
+
+
+def tear_down(service: Service, *, force: bool = False) -> tuple[int, list[str], int]:
+    removed, said = [], []
+    code = read(service)(lambda: removed.append(1) or 0, force=force, say=said.append)  # type: ignore[func-returns-value]
+    return code, said, len(removed)
+
+
+def test_a_living_machine_stops_it_and_is_named(service: Service) -> None:
+    instance_id = service.create()
+    service.wait_for(instance_id, "running")
+    (machine,) = service.simulator.live()
+
+    with pytest.raises(RefusalError) as refused:
+        tear_down(service)
+
+    assert f"instance {instance_id}" in str(refused.value)
+    assert f"machine {machine['name']}" in str(refused.value)
+    code, said, removed = tear_down(service, force=True)
+    assert (code, removed) == (1, 1)
+    assert said == [f"still living at Novita, and billed: {machine['name']}"]
+
+
+def test_an_instance_that_may_still_buy_stops_it(service: Service) -> None:
+    with service.at_a_standstill("create"):
+        instance_id = service.create()
+
+        with pytest.raises(RefusalError, match=f"instance {instance_id}"):
+            tear_down(service)
+
+        service.operate(instance_id, "delete")
+        service.wait_for(instance_id, "terminated")
+
+
+def test_a_machine_that_no_record_knows_stops_it_too(service: Service) -> None:
+    deployment = read(service).deployment
+    name = f"lost-{deployment}-{'0' * 26}"
+    made = service.simulator.put_instance(name=name, status="running")
+
+    with pytest.raises(RefusalError, match=name):
+        tear_down(service)
+
+    service.simulator.patch_instance(made["id"], status="removed")
+
+
+def test_what_was_given_back_may_go(service: Service) -> None:
+    instance_id = service.create()
+    service.wait_for(instance_id, "running")
+    service.operate(instance_id, "delete")
+    service.wait_for(instance_id, "terminated")
+
+    assert tear_down(service) == (0, [], 1)
+
+
+def test_a_command_that_fails_says_so(service: Service) -> None:
+    assert read(service)(lambda: 7, force=False, say=print) == 7
