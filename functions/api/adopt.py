@@ -47,7 +47,10 @@ class Adopt:
             machine = self.novita.get(machine_id, within=self.lookup_seconds)
         except MachineNotFound:
             raise NotFound("INSTANCE_NOT_FOUND", f"Novita has no machine {machine_id}") from None
-        if mark := read_mark(machine.name, self.deployment()):
+        mark = read_mark(machine.name, self.deployment())
+        if mark and self.instances.get(
+            mark.instance_id
+        ):  # without a record it is an orphan, and may come back
             raise _managed(machine_id, mark.instance_id)
         decision = begin_import(
             instance_id=new_instance_id(began),
