@@ -176,3 +176,27 @@ def test_what_is_kept_for_a_time_says_until_when_and_nothing_else_goes(world: Wo
 
 KEPT = {"event": {30}, "operation": {30}, "delivery": {30}, "dead": {14}, "answer": {1}, "failure": {1}}
 FOR_EVER = frozenset({"instance", "purchase", "deployment", "orphan", "count"})
+
+
+def test_an_item_that_cannot_be_read_does_not_hold_up_the_sweep(world: World) -> None:
+    """Stored by another version, which has been rolled back since."""
+    broken, sound = world.create(name="broken"), world.create(name="sound")
+    key = {"pk": {"S": broken}, "sk": {"S": "record"}}
+    (item,) = [one for one in world.items() if one["pk"] == key["pk"] and one["sk"] == key["sk"]]
+    world.dynamodb.update_item(
+        TableName=world.table_name,
+        Key=key,
+        UpdateExpression="SET #record.#created = :strange REMOVE statusKey",  # and the list does not show it
+        ExpressionAttributeNames={"#record": "record", "#created": "created_at"},
+        ExpressionAttributeValues={":strange": {"S": "the other day"}},
+    )
+    world.advance(60)
+
+    swept = world.sweep()
+
+    assert swept["instances"] == 1
+    assert swept["complete"]
+    world.dynamodb.put_item(TableName=world.table_name, Item=item)
+    world.advance(60)
+    world.settle()
+    assert world.record(sound).status is world.record(broken).status is Status.RUNNING
