@@ -3,15 +3,18 @@
 from typing import Any
 
 from functions.shared.domain.status import Status
+from local import api_keys
+from local.restore import every_item, put_back
 from tests.integration.sweeps import LONG, live
 from tests.integration.world import World
 
 
+def backed_up(world: World) -> list[dict[str, Any]]:
+    return list(every_item(world.table))
+
+
 def restore(world: World, backup: list[dict[str, Any]]) -> None:
-    for item in world.items():
-        world.dynamodb.delete_item(TableName=world.table_name, Key={"pk": item["pk"], "sk": item["sk"]})
-    for item in backup:
-        world.dynamodb.put_item(TableName=world.table_name, Item=item)
+    put_back(world.table, backup)
     world.restart()
 
 
@@ -36,7 +39,7 @@ def take_over(world: World, machine_id: str) -> str:
 
 def test_a_machine_bought_since_the_backup_is_an_orphan_and_can_be_taken_over(world: World) -> None:
     (kept,) = bought(world, "before")
-    backup = world.items()
+    backup = backed_up(world)
     (lost,) = bought(world, "since")
 
     restore(world, backup)
@@ -55,8 +58,8 @@ def test_a_machine_bought_since_the_backup_is_an_orphan_and_can_be_taken_over(wo
 
 
 def test_many_at_once_pull_the_brake_until_they_are_taken_over(world: World) -> None:
-    (kept,) = bought(world, "before")
-    backup = world.items()
+    """Also where the backup is older than the deployment's id."""
+    backup = backed_up(world)
     lost = bought(world, *(f"n{number}" for number in range(5)))
 
     restore(world, backup)
@@ -67,17 +70,17 @@ def test_many_at_once_pull_the_brake_until_they_are_taken_over(world: World) -> 
     taken_over = [take_over(world, machine_id) for machine_id in lost]
     world.settle()
     swept = world.sweep()
-    assert (swept["braked"], swept["orphans"], swept["known"]) == (False, 0, 6)
-    assert live(world) == {kept, *lost}
+    assert (swept["braked"], swept["orphans"], swept["known"]) == (False, 0, 5)
+    assert live(world) == set(lost)
     for instance_id in taken_over:
         world.call("DELETE", f"/api/instances/{instance_id}")
     world.settle()
-    assert live(world) == {kept}
+    assert live(world) == set()
 
 
 def test_a_machine_that_was_deleted_since_the_backup_is_found_gone(world: World) -> None:
     bought(world, "going")
-    backup = world.items()
+    backup = backed_up(world)
     (record,) = world.records()
     world.call("DELETE", f"/api/instances/{record.id}")
     world.settle()
@@ -92,9 +95,8 @@ def test_a_machine_that_was_deleted_since_the_backup_is_found_gone(world: World)
 
 
 def test_a_create_that_was_under_way_buys_no_second_machine(world: World) -> None:
-    (kept,) = bought(world, "before")
     instance_id = world.create()
-    backup = world.items()
+    backup = backed_up(world)
     world.settle()
     machine_id = world.record(instance_id).machine_id
 
@@ -103,5 +105,33 @@ def test_a_create_that_was_under_way_buys_no_second_machine(world: World) -> Non
     world.sweep()
     world.settle()
 
-    assert live(world) == {kept, machine_id}
+    assert live(world) == {machine_id}
     assert world.record(instance_id).status is Status.RUNNING
+
+
+def test_a_key_that_was_revoked_since_the_backup_stays_so(world: World) -> None:
+    key = api_keys.new_key()
+    revoked = api_keys.make(world.table, name="gone", scopes=("read",), key=key)
+    backup = backed_up(world)
+    api_keys.revoke(world.table, revoked.id)
+
+    restore(world, backup)
+
+    status, _ = world.call("GET", "/api/instances", headers={"authorization": f"Bearer {key}"})
+    assert status == 401
+    assert world.call("GET", "/api/instances")[0] == 200
+
+
+def test_a_table_that_was_lost_whole_gets_everything_back(world: World) -> None:
+    (machine_id,) = bought(world, "one")
+    backup = backed_up(world)
+    with world.table.batch_writer() as batch:
+        for item in backup:
+            batch.delete_item(Key={"pk": item["pk"], "sk": item["sk"]})
+
+    restore(world, backup)
+    world.advance(LONG)
+
+    assert world.sweep()["known"] == 1
+    assert orphans(world) == (False, [])
+    assert live(world) == {machine_id}

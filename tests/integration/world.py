@@ -107,13 +107,13 @@ class World:
             "SWEEP_GRACE_SECONDS": "0",
             **settings,
         }
-        self._keys = _tables(emulator).Table(name)
+        self.table = _tables(emulator).Table(name)
         self.key = api_keys.new_key()
         self.add_key(self.key, *api_keys.SCOPES)
         self.begin(datetime.now(UTC))
 
     def add_key(self, key: str, *scopes: str) -> None:
-        api_keys.make(self._keys, name="world", scopes=scopes, key=key)
+        api_keys.make(self.table, name="world", scopes=scopes, key=key)
 
     def _queue(self, name: str, **attributes: str) -> str:
         return str(self.sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"])

@@ -1,0 +1,67 @@
+"""Puts what a restored table holds into the stack's own: DynamoDB restores into a new table only.
+
+python -m local.restore --from ostler-restored     (docs/runbook.md says what goes before and after)
+"""
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import boto3
+from botocore.exceptions import BotoCoreError, ClientError
+
+from local.deployed import STACK_NAME, Deployed
+
+Item = dict[str, Any]
+
+# A key that was revoked since must stay so, and machines bought since carry the deployment's id as it is.
+KEPT = ("key#", "deployment")
+
+
+def put_back(table: Any, backup: Iterable[Item]) -> tuple[int, int]:
+    """How many items were put and how many removed, as they were not in the backup."""
+    living = {_key(item) for item in every_item(table)}
+    wanted = {_key(item): item for item in backup}
+    put = [item for key, item in wanted.items() if key not in living or not key[0].startswith(KEPT)]
+    gone = [key for key in living - wanted.keys() if not key[0].startswith(KEPT)]
+    with table.batch_writer() as batch:
+        for pk, sk in gone:
+            batch.delete_item(Key={"pk": pk, "sk": sk})
+        for item in put:
+            batch.put_item(Item=item)
+    return len(put), len(gone)
+
+
+def every_item(table: Any) -> Iterator[Item]:
+    start: dict[str, Any] = {}
+    while True:
+        page = table.scan(ConsistentRead=True, **start)
+        yield from page["Items"]
+        if "LastEvaluatedKey" not in page:
+            return
+        start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
+
+
+def _key(item: Item) -> tuple[str, str]:
+    return item["pk"], item["sk"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m local.restore", description=__doc__)
+    parser.add_argument("--from", dest="source", required=True, help="the table that DynamoDB restored")
+    parser.add_argument("--stack", default=STACK_NAME, help="the stack's name (default: %(default)s)")
+    given = parser.parse_args()
+    try:
+        tables = boto3.resource("dynamodb")
+        own = Deployed.read(boto3.client("cloudformation"), given.stack).table_name
+        put, gone = put_back(tables.Table(own), every_item(tables.Table(given.source)))
+    except (BotoCoreError, ClientError) as error:
+        print(f"ostler: {error}", file=sys.stderr)
+        return 1
+    print(f"{put} items put into {own}, {gone} removed that {given.source} does not have.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
