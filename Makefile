@@ -67,7 +67,7 @@ lock: $(READY) ## pin the dependencies of pyproject.toml anew
 	$(COMPILE) pyproject.toml -o functions/requirements.txt
 	$(COMPILE) --group pyproject.toml:dev -c functions/requirements.txt -o requirements.txt
 
-readme: $(READY) ## write the parts of the README that are made from the code
+readme: $(READY) ## write the parts of README and runbook that are made from the code
 	@$(BIN)/python -m local.readme
 
 clean: ## remove what was built; what `make run` keeps in .local stays

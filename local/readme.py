@@ -1,15 +1,17 @@
-"""The parts of README.md that are made from the code: `make readme` writes them, a test compares them."""
+"""The parts of the documents that are made from the code: `make readme` writes them, a test compares them."""
 
 import sys
 from dataclasses import MISSING, fields
+from pathlib import Path
 
 from functions.api.responses import STATUS_OF
 from functions.shared.domain.codes import CODES
 from functions.shared.domain.status import MEANING, NEXT, Status
+from functions.shared.metrics import METRICS
 from functions.shared.settings import Settings
 from local.paths import ROOT
 
-README = ROOT / "README.md"
+README, RUNBOOK = ROOT / "README.md", ROOT / "docs" / "runbook.md"
 
 
 def states() -> str:
@@ -40,22 +42,32 @@ def settings() -> str:
     return "\n".join(rows)
 
 
-PARTS = {"states": states, "errors": errors, "settings": settings}
+def metrics() -> str:
+    rows = ["| metric | unit | by | answers |", "|---|---|---|---|"]
+    for one in METRICS:
+        by = f"`{one.dimension}`" if one.dimension else ""
+        rows.append(f"| `{one.name}` | {one.unit} | {by} | {one.asks} |")
+    return "\n".join(rows)
 
 
-def rendered(text: str) -> str:
-    for name, make in PARTS.items():
+PARTS = {README: {"states": states, "errors": errors, "settings": settings}, RUNBOOK: {"metrics": metrics}}
+
+
+def rendered(document: Path) -> str:
+    text = document.read_text()
+    for name, make in PARTS[document].items():
         begin, end = f"<!-- {name}: made from the code -->\n", f"<!-- end of {name} -->"
         before, found, rest = text.partition(begin)
         _, closed, after = rest.partition(end)
         if not found or not closed:
-            raise ValueError(f"README.md has no place for {name}")
+            raise ValueError(f"{document.name} has no place for {name}")
         text = f"{before}{begin}{make()}\n{end}{after}"
     return text
 
 
 def main() -> int:
-    README.write_text(rendered(README.read_text()))
+    for document in PARTS:
+        document.write_text(rendered(document))
     return 0
 
 

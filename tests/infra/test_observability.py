@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from functions.shared.metrics import METRICS, NAMESPACE
+from local.readme import RUNBOOK
 from tests.infra.template import NAMES, QUEUES, Properties, Template
 
 DIMENSIONS = {metric.name: metric.dimension for metric in METRICS}
@@ -144,6 +145,17 @@ def test_the_dashboard_shows_only_what_is_measured_and_nearly_all_of_it(template
         "OrphansFound",
         "OrphansDeleted",
     }
+
+
+def test_the_runbook_has_a_chapter_for_every_alarm_and_no_other(alarms: dict[str, Properties]) -> None:
+    text = RUNBOOK.read_text().partition("## Alarms\n")[2].partition("\n## ")[0]
+    chapters = re.findall(r"(?m)^### (.+)$", text)
+
+    assert sorted(chapters) == sorted({name.partition("-")[0] for name in alarms})
+    for part in ("Means", "Look", "Do", "Over"):
+        assert text.count(f"**{part}**: ") == len(chapters)
+    for name, alarm in alarms.items():
+        assert alarm["AlarmDescription"].endswith(f"See docs/runbook.md, {name.partition('-')[0]}.")
 
 
 def test_the_service_needs_nothing_of_the_stack_that_watches_it(template: Template) -> None:

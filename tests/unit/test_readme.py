@@ -1,15 +1,18 @@
-"""The README says what the code says."""
+"""The README and the runbook say what the code says."""
+
+from pathlib import Path
+
+import pytest
 
 from functions.api.responses import STATUS_OF
 from functions.shared.domain.codes import CODES
 from functions.shared.domain.status import MEANING, Status
-from local.readme import README, rendered
+from local.readme import PARTS, rendered
 
 
-def test_the_parts_made_from_the_code_are_up_to_date() -> None:
-    text = README.read_text()
-
-    assert rendered(text) == text, "run `make readme`"
+@pytest.mark.parametrize("document", PARTS, ids=lambda path: str(path.name))
+def test_the_parts_made_from_the_code_are_up_to_date(document: Path) -> None:
+    assert rendered(document) == document.read_text(), "run `make readme`"
 
 
 def test_every_code_that_is_answered_is_explained() -> None:
