@@ -48,9 +48,8 @@ class Adopt:
         except MachineNotFound:
             raise NotFound("INSTANCE_NOT_FOUND", f"Novita has no machine {machine_id}") from None
         mark = read_mark(machine.name, self.deployment())
-        if mark and self.instances.get(
-            mark.instance_id
-        ):  # without a record it is an orphan, and may come back
+        # With our mark and no record it is an orphan, and this is its way back.
+        if mark and self.instances.get(mark.instance_id):
             raise _managed(machine_id, mark.instance_id)
         decision = begin_import(
             instance_id=new_instance_id(began),

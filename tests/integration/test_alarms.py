@@ -138,7 +138,7 @@ def test_an_orphan_raises_an_alarm_until_it_is_gone(world: World, watch: Watch) 
 
     assert "Orphans" in on_call.raised()
     world.simulator.fault("status", status=503)
-    on_call.minutes(6)
+    on_call.minutes(11)
     assert "Orphans" in on_call.raised(), "that Novita does not tell is no proof that it is gone"
     world.simulator.clear_faults()
     world.simulator.patch_instance(orphan, status="removed")
