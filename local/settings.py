@@ -11,11 +11,13 @@ from local.template import CONCURRENCY
 # Webhooks and health checks may reach this machine, and no more than that.
 OPEN = {"OUTBOUND_ALLOW_CIDRS": "127.0.0.1/32"}
 ADDRESS = "NOVITA_API_BASE_URL"
+GATEWAYS = "AUTH"  # goes with the authorizer in the template, and the local one has none
 
 
 def given_settings(environment: Mapping[str, str]) -> dict[str, str]:
     """Those that people set; what the stack sets itself, like the table's name, is not theirs to give."""
     names = {item.name.upper() for item in fields(Settings) if item.default is not MISSING} | {CONCURRENCY}
+    names.discard(GATEWAYS)
     return {name: value for name, value in environment.items() if name in names}
 
 

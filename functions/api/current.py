@@ -3,7 +3,7 @@
 from contextvars import ContextVar
 from typing import Any
 
-from functions.api.gate import Caller
+from functions.api.caller import Caller
 from functions.shared.adapters.answers import Question, question
 from functions.shared.wiring import Wiring
 

@@ -9,6 +9,8 @@ from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 from aws_lambda_powertools.event_handler.openapi import swagger_ui
 from aws_lambda_powertools.event_handler.openapi.models import HTTPBearer
 
+from functions.api.guards import page_policy
+
 _ABOUT = (
     "Rents GPU machines on Novita.ai: picks the cheapest that can be had, buys it exactly once, "
     "watches it until the application inside answers, and never loses one."
@@ -57,7 +59,8 @@ def document(app: APIGatewayHttpResolver) -> None:
     def docs() -> Response[str]:
         if app.current_event.query_string_parameters.get("format") == "json":  # the page's own link
             return openapi()
-        return Response(200, "text/html; charset=utf-8", _page(app))
+        page = _page(app)
+        return Response(200, "text/html; charset=utf-8", page, {"Content-Security-Policy": page_policy(page)})
 
 
 @cache
@@ -67,7 +70,7 @@ def _description(app: APIGatewayHttpResolver) -> str:
             title="Ostler",
             version="1",
             description=_ABOUT,
-            security_schemes={"key": HTTPBearer(description="An API key: ost_…")},
+            security_schemes={"key": HTTPBearer(description="An API key: ost_… (with auth=jwt: a token)")},
             security=[{"key": []}],
         )
     )

@@ -3,15 +3,16 @@
 import base64
 import binascii
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from functions.api.caller import ANYBODY, Caller
 from functions.api.requests import MAX_BODY_BYTES
+from functions.api.vouched import by_signature, by_token
 from functions.shared.adapters.keys import ApiKeys
 from functions.shared.domain.errors import CallerError
+from functions.shared.settings import Settings
 
 _OPEN = frozenset({"/health", "/docs", "/openapi.json"})
-_IMPLIED = {"read": {"read", "write", "admin"}, "write": {"write", "admin"}, "admin": {"admin"}}
 # Beyond GET = read and everything else = write.
 _ADMIN = (
     ("GET", "/api/webhooks/secret"),
@@ -19,42 +20,43 @@ _ADMIN = (
     ("POST", "/api/jobs/dead/"),
     ("POST", "/api/sync"),
 )
+_WANTED = {
+    "keys": "Give a valid key as `Authorization: Bearer ost_…`",
+    "jwt": "Give a token as `Authorization: Bearer …`, at a path under /api/",
+    "iam": "Sign the request with AWS credentials, at a path under /api/",
+}
 
 
-@dataclass(frozen=True)
-class Caller:
-    id: str
-    scopes: frozenset[str]
-
-    def may(self, scope: str) -> bool:
-        return bool(self.scopes & _IMPLIED[scope])
-
-
-ANYBODY = Caller("anonymous", frozenset())
-
-
-def admit(event: Mapping[str, Any], keys: ApiKeys) -> Caller:
+def admit(event: Mapping[str, Any], settings: Settings, keys: ApiKeys) -> Caller:
     """The caller, or UNAUTHORIZED, FORBIDDEN or PAYLOAD_TOO_LARGE."""
-    http = event["requestContext"]["http"]
-    headers = event.get("headers") or {}
-    presented = headers.get("authorization")
-    if http["path"] in _OPEN and presented is None:
+    method, path = event["requestContext"]["http"]["method"], event["rawPath"]  # what the router goes by
+    presented = (event.get("headers") or {}).get("authorization")
+    # A header that the gateway had no reason to check says nothing about anybody.
+    if path in _OPEN and (presented is None or settings.auth != "keys"):
         return ANYBODY
-    caller = _known(presented, keys)
-    needed = _scope(http["method"], http["path"])
+    caller = _vouched(event, settings) if settings.auth != "keys" else _known(presented, keys)
+    if caller is None:
+        raise CallerError("UNAUTHORIZED", _WANTED[settings.auth])
+    needed = _scope(method, path)
     if not caller.may(needed):
-        raise CallerError("FORBIDDEN", f"This key lacks the scope {needed}")
+        raise CallerError("FORBIDDEN", f"This needs the scope {needed}, which you lack")
     if _size(event) > MAX_BODY_BYTES:
         raise CallerError("PAYLOAD_TOO_LARGE", "The body is larger than 1 MB")
     return caller
 
 
-def _known(presented: str | None, keys: ApiKeys) -> Caller:
+def _known(presented: str | None, keys: ApiKeys) -> Caller | None:
     scheme, _, key = (presented or "").partition(" ")
     found = keys.find(key.strip()) if scheme.lower() == "bearer" else None
-    if found is None:
-        raise CallerError("UNAUTHORIZED", "Give a valid key as `Authorization: Bearer ost_…`")
-    return Caller(found.id, found.scopes)
+    return Caller(found.id, found.scopes) if found else None
+
+
+def _vouched(event: Mapping[str, Any], settings: Settings) -> Caller | None:
+    """Nobody, where the request came by a route that the authorizer does not guard."""
+    authorizer = event["requestContext"].get("authorizer") or {}
+    if settings.auth == "iam":
+        return by_signature(authorizer)
+    return by_token(authorizer, settings.jwt_scope_prefix)
 
 
 def _scope(method: str, path: str) -> str:

@@ -7,6 +7,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from functions.api import current
 from functions.api.app import build
 from functions.api.gate import admit
+from functions.api.guards import GUARDED
 from functions.api.ids import RequestIds, read_ids
 from functions.api.requests import as_json
 from functions.api.responses import error_answer
@@ -25,7 +26,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         answer = _answer(event, context, ids)
     if answer["statusCode"] >= 500:
         measure(SERVER_ERRORS, by=str(answer["statusCode"]))
-    answer["headers"] = {**(answer.get("headers") or {}), **ids.headers()}
+    answer["headers"] = {**GUARDED, **(answer.get("headers") or {}), **ids.headers()}
     return answer
 
 
@@ -33,7 +34,7 @@ def _answer(event: dict[str, Any], context: LambdaContext, ids: RequestIds) -> d
     wired = wiring()
     wired.time_left = lambda: context.get_remaining_time_in_millis() / 1000
     try:
-        current.enter(wired, admit(event, wired.keys))
+        current.enter(wired, admit(event, wired.settings, wired.keys))
         return _app.resolve(as_json(event), context)
     except OstlerError as error:
         logger.info("refused", code=error.code, reason=error.message)

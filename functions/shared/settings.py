@@ -158,6 +158,14 @@ class Settings:
         "announce", ("announce", "delete"), "What happens to a machine of ours without a record"
     )
     orphan_age: float = seconds(3600, 0, 2592000, "How long an orphan is known before it may be deleted")
+    auth: str = choice(
+        "keys",
+        ("keys", "iam", "jwt"),
+        "Who vouches for callers; set by the deploy option auth, never by hand",
+    )
+    jwt_scope_prefix: str = text(
+        "ostler", "With auth=jwt, scopes are read, write, admin, or these after this name and / or :", _named
+    )
     key_cache_seconds: float = seconds(30, 0, 30, "How long a process trusts an API key it has looked up")
     secret_cache_seconds: float = seconds(300, 0, 3600, "How long a process trusts a secret it has read")
     log_level: str = choice("INFO", ("DEBUG", "INFO", "WARNING", "ERROR"), "What is logged")

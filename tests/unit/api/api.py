@@ -98,7 +98,11 @@ class Api:
         self._dynamodb.create_table(**table_definition())
         boto3.client("secretsmanager").create_secret(Name="novita", SecretString="novita-key")
         self.keys = {scope: self.new_key(scope) for scope in api_keys.SCOPES}
-        wiring.use(ApiWiring(Settings.read(ENVIRONMENT), wait=lambda _: None))
+        self.restart()
+
+    def restart(self, **settings: str) -> None:
+        """The function anew, with these settings."""
+        wiring.use(ApiWiring(Settings.read({**ENVIRONMENT, **settings}), wait=lambda _: None))
 
     def new_key(self, *scopes: str) -> str:
         key = api_keys.new_key()
@@ -120,8 +124,12 @@ class Api:
         raw: str | bytes | None = None,
         headers: Mapping[str, str | None] | None = None,
         scope: str = "admin",
+        authorizer: Mapping[str, Any] | None = None,
     ) -> Answer:
-        """`raw` is the body as it arrives: bytes in base64, as the gateway sends what it takes for binary."""
+        """`raw` is the body as it arrives: bytes in base64, as the gateway sends what it takes for binary.
+
+        `authorizer` is what the gateway adds where one of its own has checked the caller.
+        """
         if raw is None and body is not None:
             raw = json.dumps(body)
         address, _, query = path.partition("?")
@@ -140,6 +148,7 @@ class Api:
                 "http": {"method": method, "path": unquote(address)},
                 "stage": "$default",
                 "requestId": "gateway",
+                **({"authorizer": authorizer} if authorizer is not None else {}),
             },
             "body": b64encode(raw).decode() if isinstance(raw, bytes) else raw,
             "isBase64Encoded": isinstance(raw, bytes),
