@@ -112,8 +112,12 @@ class World:
         self.add_key(self.key, *api_keys.SCOPES)
         self.begin(datetime.now(UTC))
 
-    def add_key(self, key: str, *scopes: str) -> None:
-        api_keys.make(self.table, name="world", scopes=scopes, key=key)
+    def add_key(self, key: str, *scopes: str) -> str:
+        """The id that the key is known and revoked by."""
+        return api_keys.make(self.table, name="world", scopes=scopes, key=key).id
+
+    def revoke_key(self, key_id: str) -> None:
+        assert api_keys.revoke(self.table, key_id)
 
     def _queue(self, name: str, **attributes: str) -> str:
         return str(self.sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"])

@@ -1,0 +1,143 @@
+"""Every route with every kind of bad credential: refused in the envelope, and nothing is done."""
+
+from base64 import b64encode
+from typing import Any
+
+import pytest
+
+from local import api_keys
+from tests.integration.conftest import Build
+from tests.integration.logs import everything_logged
+from tests.integration.routes import request, routes
+from tests.integration.world import World
+
+OPEN = {("GET", "/health")}
+ADMIN = {
+    ("GET", "/api/webhooks/secret"),
+    ("POST", "/api/cache/clear"),
+    ("POST", "/api/cache/cleanup"),
+    ("POST", "/api/jobs/dead/{letter_id}/redrive"),
+    ("POST", "/api/sync"),
+}
+GUARDED = [route for route in routes() if route not in OPEN]
+# `{key}` is a key with every scope; what is made of it here is not one.
+MALFORMED = {
+    "none": None,
+    "empty": "",
+    "no scheme": "{key}",
+    "no key": "Bearer",
+    "a space for a key": "Bearer  ",
+    "another scheme": "Basic {key}",
+    "basic, as browsers send it": f"Basic {b64encode(b'user:password').decode()}",
+    "a wrong key": f"Bearer ost_{'a' * 43}",
+    "a key with something after it": "Bearer {key}x",
+    "a key in two parts": "Bearer {key} {key}",
+    "two keys": "Bearer {key},{key}",
+    "quoted": 'Bearer "{key}"',
+    "without its prefix": "Bearer {bare}",
+    "in capitals": "Bearer {capitals}",
+    "a token": "Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJhIn0.",
+    "its digest": "Bearer {digest}",
+    "not text": "Bearer \ud800",
+    "long": "Bearer " + "x" * 10_000,
+}
+
+
+@pytest.fixture
+def known(world: World) -> tuple[World, str]:
+    instance_id = world.create(webhookUrl=world.simulator.inbox_url("box"))
+    world.settle()
+    return world, instance_id
+
+
+def refused(
+    world: World, instance_id: str, authorization: str | None, status: int, code: str, *over: Any
+) -> None:
+    """Each of these routes answers so, and asks for nothing but who the key belongs to."""
+    items, calls = world.items(), len(world.simulator.calls())
+    with everything_logged() as log:
+        for method, path in over or GUARDED:
+            address, body = request(method, path)
+            world.wire.calls.clear()
+            answer = world.call(
+                method, address.replace("{id}", instance_id), body, headers={"authorization": authorization}
+            )
+            assert (answer[0], answer[1]["error"]["code"]) == (status, code), (method, path)
+            assert {call.name for call in world.wire.calls} <= {"GetItem key/key"}, (method, path)
+    assert world.items() == items
+    assert len(world.simulator.calls()) == calls
+    assert log.getvalue()
+    assert not authorization or len(authorization) < 40 or authorization[-20:] not in log.getvalue()
+    assert world.key not in log.getvalue()
+
+
+@pytest.mark.parametrize("kind", MALFORMED)
+def test_what_is_not_a_key_opens_nothing(known: tuple[World, str], kind: str) -> None:
+    world, instance_id = known
+    pattern = MALFORMED[kind]
+    presented = pattern and pattern.format(
+        key=world.key,
+        bare=world.key.removeprefix("ost_"),
+        capitals=world.key.upper(),
+        digest=api_keys._pk(world.key).removeprefix("key#"),
+    )
+
+    refused(world, instance_id, presented, 401, "UNAUTHORIZED")
+
+
+def test_a_revoked_key_opens_nothing(known: tuple[World, str]) -> None:
+    world, instance_id = known
+    key = api_keys.new_key()
+    world.revoke_key(world.add_key(key, *api_keys.SCOPES))
+
+    refused(world, instance_id, f"Bearer {key}", 401, "UNAUTHORIZED")
+
+
+@pytest.mark.parametrize("scope", ["read", "write"])
+def test_a_key_opens_nothing_beyond_its_scope(known: tuple[World, str], scope: str) -> None:
+    world, instance_id = known
+    key = api_keys.new_key()
+    world.add_key(key, scope)
+    beyond = ADMIN | {(method, path) for method, path in GUARDED if method != "GET" and scope == "read"}
+
+    refused(world, instance_id, f"Bearer {key}", 403, "FORBIDDEN", *sorted(beyond))
+
+
+def test_a_key_without_a_scope_opens_nothing(known: tuple[World, str]) -> None:
+    world, instance_id = known
+    key = api_keys.new_key()
+    world.add_key(key)
+
+    refused(world, instance_id, f"Bearer {key}", 403, "FORBIDDEN")
+
+
+def test_each_scope_opens_what_is_within_it(known: tuple[World, str]) -> None:
+    """What is refused above is refused for its scope and not for everybody."""
+    world, instance_id = known
+    keys = {scope: api_keys.new_key() for scope in api_keys.SCOPES}
+    for scope, key in keys.items():
+        world.add_key(key, scope)
+
+    for method, path in GUARDED:
+        needed = "admin" if (method, path) in ADMIN else "read" if method == "GET" else "write"
+        address, body = request(method, path)
+        header = {"authorization": f"Bearer {keys[needed]}"}
+        status, answer = world.call(method, address.replace("{id}", instance_id), body, header)
+        assert status not in (401, 403), (method, path, answer)
+    assert set(GUARDED) >= ADMIN
+    world.settle()
+
+
+def test_a_revoked_key_is_dead_within_a_minute_wherever_it_was_just_used(build: Build) -> None:
+    world = build(KEY_CACHE_SECONDS="30")  # the most that can be set
+    key = api_keys.new_key()
+    key_id = world.add_key(key, "read")
+    header = {"authorization": f"Bearer {key}"}
+    assert world.call("GET", "/api/instances", headers=header)[0] == 200
+
+    world.revoke_key(key_id)
+    world.advance(29)
+    world.call("GET", "/api/instances", headers=header)  # using it does not keep it alive
+    world.advance(30)
+
+    assert world.call("GET", "/api/instances", headers=header)[0] == 401
