@@ -29,10 +29,11 @@ class Publish:
         item = unmarshal(image)
         if item.get("kind") != "event" or item.get("due") != "event":
             return
-        try:
-            self._tell(item)
-        except Exception as error:  # noqa: BLE001  # whatever it is, the event is still due
-            logger.exception("event not announced", key=item.get("sk"), error=type(error).__name__)
+        with correlated(_correlation(item)):
+            try:
+                self._tell(item)
+            except Exception as error:  # noqa: BLE001  # whatever it is, the event is still due
+                logger.exception("event not announced", key=item.get("sk"), error=type(error).__name__)
 
     def _tell(self, item: Item) -> None:
         told = announce_event(items.read_event(item)) if "event" in item else announce_other(item)
@@ -53,3 +54,9 @@ class Publish:
             self.table.update(item["pk"], item["sk"], "REMOVE due, dueAt", condition="attribute_exists(pk)")
         except ConditionFailed:
             return  # outlived its retention meanwhile
+
+
+def _correlation(item: Item) -> str:
+    """Read before anything that may fail, so that the failure carries it too."""
+    event = item.get("event")
+    return str(event.get("correlation_id", "") if isinstance(event, dict) else item.get("correlationId", ""))

@@ -1,6 +1,7 @@
 """Comparing Novita's list with the records: what differs, and whether that can be believed."""
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -15,11 +16,13 @@ from functions.shared.domain.ids import read_mark
 from functions.shared.domain.instance import Fault, Instance
 from functions.shared.domain.machine import Machine
 from functions.shared.domain.survey import Survey, survey
-from functions.shared.log import logger
+from functions.shared.log import correlated, logger
 from functions.shared.metrics import BRAKES, measure
 from functions.shared.put_right import PutRight
 
 SPARE_SECONDS = 5.0  # left to store what was learned
+
+Look = tuple[Instance | None, Callable[[], Finding | None]]  # at what is about this instance, if at any
 
 
 @dataclass(frozen=True)
@@ -63,30 +66,36 @@ class Compare:
         """Each on its own: one that cannot be dealt with must not hold up those behind it."""
         findings: list[Finding] = []
         left_over = 0
-        for look in _looks(found, began, put_right):
+        for record, look in _looks(found, began, put_right):
             if self.time_left() < SPARE_SECONDS:
                 left_over += 1
                 continue
-            try:
-                finding = look()
-            except Exception:  # noqa: BLE001  # whatever it is, the next sweep meets it again
-                logger.exception("not put right")
-                left_over += 1
-                continue
+            with _about(record):
+                try:
+                    finding = look()
+                except Exception:  # noqa: BLE001  # whatever it is, the next sweep meets it again
+                    logger.exception("not put right")
+                    left_over += 1
+                    continue
             if finding is not None:
                 findings.append(finding)
         return Outcome(left_over == 0, found.known, braked, tuple(findings))
 
 
-def _looks(found: Survey, began: datetime, do: PutRight) -> Iterator[Callable[[], Finding | None]]:
+def _about(record: Instance | None) -> AbstractContextManager[None]:
+    """What is logged and asked about an instance carries its correlation id; an orphan has none."""
+    return correlated(record.correlation_id, instance_id=record.id) if record else nullcontext()
+
+
+def _looks(found: Survey, began: datetime, do: PutRight) -> Iterator[Look]:
     at_once = int(found.at_once)  # of what needs calls of its own; the rest is for the next sweep
     for record, machine in found.matched:
-        yield partial(do.matched, record, machine, began)
+        yield record, partial(do.matched, record, machine, began)
     for record in found.unlisted:
-        yield partial(do.unlisted, record, began)
+        yield record, partial(do.unlisted, record, began)
     for record, stray in found.strays:
-        yield partial(do.surplus, record, stray, began)
+        yield record, partial(do.surplus, record, stray, began)
     for record, stray in found.returned[:at_once]:
-        yield partial(do.returned, record, stray)
+        yield record, partial(do.returned, record, stray)
     for number, stray in enumerate(found.orphans):
-        yield partial(do.orphan, stray, may_delete=number < at_once)
+        yield None, partial(do.orphan, stray, may_delete=number < at_once)

@@ -13,8 +13,8 @@ from functions.shared.domain.backoff import retry_wait
 from functions.shared.domain.dead_letter import Failure
 from functions.shared.domain.errors import OstlerError
 from functions.shared.domain.instance import Fault, Queue
-from functions.shared.domain.messages import StepMessage
-from functions.shared.log import logger
+from functions.shared.domain.messages import StepMessage, correlation_of
+from functions.shared.log import correlated, logger
 from functions.shared.wiring import Wiring
 
 
@@ -26,6 +26,11 @@ class _Processor(BatchProcessor):
 
     def failure_handler(self, record: SQSRecord, exception: Any) -> Any:
         """Failing, unlike waiting, is counted: after the last retry SQS makes it a dead letter."""
+        with correlated(correlation_of(record.body)):
+            self._fail(record, exception)
+        return super().failure_handler(record, exception)
+
+    def _fail(self, record: SQSRecord, exception: Any) -> None:
         attempt = int(record.attributes.approximate_receive_count)
         logger.error("record failed", exc_info=exception, attempt=attempt)
         wired = self._wiring
@@ -38,7 +43,6 @@ class _Processor(BatchProcessor):
                 attempt, base=wired.settings.retry_base_seconds, cap=wired.settings.retry_cap_seconds
             )
         wired.queues.put_back(self._queue, record.receipt_handle, wait)
-        return super().failure_handler(record, exception)
 
 
 def why(error: BaseException) -> Fault:

@@ -8,19 +8,26 @@ from aws_lambda_powertools import Logger
 
 logger = Logger(service="ostler", serialize_stacktrace=False)
 
-_correlation: ContextVar[str] = ContextVar("correlation", default="")
+_keys: ContextVar[dict[str, str]] = ContextVar("keys")
 
 
 def correlation_id() -> str:
-    return _correlation.get()
+    return _keys.get({}).get("correlation_id", "")
 
 
 @contextmanager
 def correlated(value: str, **keys: str) -> Iterator[None]:
-    """Everything logged or sent within carries this correlation id (and these keys in the log)."""
-    token = _correlation.set(value)
-    with logger.append_context_keys(correlation_id=value, **keys):
-        try:
-            yield
-        finally:
-            _correlation.reset(token)
+    """Everything logged or sent within carries this correlation id (and these keys in the log).
+
+    What was carried before is carried again afterwards, which Powertools' own context keys are not.
+    """
+    outer = _keys.get({})
+    inner = {**outer, "correlation_id": value, **keys}
+    token = _keys.set(inner)
+    logger.append_keys(**inner)
+    try:
+        yield
+    finally:
+        _keys.reset(token)
+        logger.remove_keys(inner.keys() - outer.keys())
+        logger.append_keys(**outer)

@@ -49,6 +49,14 @@ class DeliveryMessage:
         return cls(_word(found, "delivery_id"), attempt, _correlation(found))
 
 
+def correlation_of(text: str) -> str:
+    """The correlation id of any message, or none where the body is none of ours."""
+    try:
+        return _correlation(_read(text))
+    except UnreadableMessage:
+        return ""
+
+
 def _read(text: str) -> Mapping[str, Any]:
     try:
         found = json.loads(text)
