@@ -12,20 +12,18 @@ Rights = dict[str, list[iam.PolicyStatement]]
 
 def rights(table: Table, queues: Queues, topic: Topic, secrets: Secrets) -> Rights:
     # A transaction needs the rights of the writes it is made of, and no right of its own.
-    read_write = allow(
-        "dynamodb", "GetItem BatchGetItem Query PutItem UpdateItem DeleteItem ConditionCheckItem", table.arn
-    )
-    query_indexes = allow("dynamodb", "Query", *table.index_arns)
+    read_write = allow("dynamodb", "GetItem PutItem UpdateItem", table.arn)
     send_steps = send(queues, "create", "monitor", "startup")
     send_all = send(queues, "create", "monitor", "startup", "webhook")
     read_novita_key = allow("secretsmanager", "GetSecretValue", secrets.novita_arn)
     read_webhook_master = allow("secretsmanager", "GetSecretValue", secrets.webhook_arn)
-    steps = [read_write, query_indexes, send_steps, read_novita_key]
+    read_books = query(table.arn, *table.index_arns("due"))  # its purchases, and who else is due
+    steps = [read_write, read_books, send_steps, read_novita_key]
 
     return {
         "api": [
-            read_write,
-            query_indexes,
+            allow("dynamodb", "GetItem BatchGetItem PutItem UpdateItem DeleteItem", table.arn),
+            query(table.arn, *table.index_arns("due", "listed", "status", "lookup")),
             send_all,
             allow("sqs", "GetQueueAttributes", *queues.arns(*queues.work), *queues.dead_arns),
             read_novita_key,
@@ -35,15 +33,20 @@ def rights(table: Table, queues: Queues, topic: Topic, secrets: Secrets) -> Righ
         "monitor": [*steps, consume(queues, "monitor")],
         "startup": [*steps, consume(queues, "startup")],
         "webhook": [read_write, send(queues, "webhook"), read_webhook_master, consume(queues, "webhook")],
-        "reconcile": [read_write, query_indexes, send_all, read_novita_key],
+        "reconcile": [
+            read_write,
+            query(*table.index_arns("due", "status")),
+            send_all,
+            read_novita_key,
+        ],
         "bury": [
-            allow("dynamodb", "GetItem PutItem UpdateItem", table.arn),
+            read_write,
             send(queues, "monitor"),  # which gives back the machine of an instance that failed
             allow("sqs", "ReceiveMessage DeleteMessage GetQueueAttributes", *queues.dead_arns),
         ],
         "announce": [
             allow("dynamodb", "DescribeStream GetRecords GetShardIterator ListStreams", table.stream_arn),
-            allow("dynamodb", "GetItem PutItem UpdateItem", table.arn),
+            allow("dynamodb", "PutItem UpdateItem", table.arn),
             allow("sns", "Publish", topic.arn),
             send(queues, "webhook"),
         ],
@@ -54,6 +57,10 @@ def allow(service: str, actions: str, *resources: str) -> iam.PolicyStatement:
     return iam.PolicyStatement(
         actions=[f"{service}:{action}" for action in actions.split()], resources=list(resources)
     )
+
+
+def query(*resources: str) -> iam.PolicyStatement:
+    return allow("dynamodb", "Query", *resources)
 
 
 def send(queues: Queues, *names: str) -> iam.PolicyStatement:

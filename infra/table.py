@@ -52,8 +52,10 @@ class Table(Construct):
             )
         self.name = self._table.table_name
         self.arn = self._table.table_arn
-        self.index_arns = [f"{self.arn}/index/{name}" for name in INDEXES]
         self.stream_arn = str(self._table.table_stream_arn)
+
+    def index_arns(self, *names: str) -> list[str]:
+        return [f"{self.arn}/index/{name}" for name in names]
 
     def feed(self, announce: lambda_.IFunction) -> None:
         lambda_.EventSourceMapping(

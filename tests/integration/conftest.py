@@ -12,7 +12,9 @@ from local.novita.client import Simulator
 from local.novita.process import running
 from local.ports import Ports
 from local.synthesis import stack_template
+from tests.infra.roles import Right
 from tests.integration.alarms import Metrics
+from tests.integration.rights import Rights, synthesised
 from tests.integration.world import World
 
 _WANTED = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "BillingMode")
@@ -41,14 +43,23 @@ def table_definition() -> dict[str, Any]:
     return {name: properties[name] for name in _WANTED}
 
 
+@pytest.fixture(scope="session")
+def roles() -> dict[str, frozenset[Right]]:
+    return synthesised()
+
+
 @pytest.fixture
 def build(
     emulator: Emulator,
     novita: Simulator,
     table_definition: dict[str, Any],
+    roles: dict[str, frozenset[Right]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Build]:
-    """Makes a world with the given settings; its books must balance when the test is over."""
+    """Makes a world with the given settings; its books must balance when the test is over.
+
+    And no function may have done in it what its role does not allow.
+    """
     for name, value in {
         "AWS_ENDPOINT_URL": emulator.url,
         "AWS_DEFAULT_REGION": REGION,
@@ -58,15 +69,18 @@ def build(
         monkeypatch.setenv(name, value)
     novita.reset()
     made: list[World] = []
+    rights = Rights(roles)
 
     def make(**settings: str) -> World:
         world = World(emulator, novita, table_definition, settings)
+        world.wire.rights = rights
         made.append(world)
         return world
 
     yield make
     for world in made:
         world.assert_books_balance()
+    assert rights.missing == set()
     wiring.use(None)
     novita.reset()
 

@@ -9,7 +9,7 @@ from tests.integration.world import Context, World
 
 def break_purchases(world: World) -> None:
     """The key to Novita cannot be read: no wait that the service knows, but a failure."""
-    world.environment["NOVITA_SECRET_ID"] = "nowhere"
+    world.environment["NOVITA_SECRET_ID"] = "nowhere-novita"
     world.advance(700)  # until nothing of what the API asked is cached any more
     world.restart()
 

@@ -126,7 +126,7 @@ def test_what_would_lead_to_nothing_is_refused_with_the_reason(world: World) -> 
 
 
 def test_a_webhook_that_died_is_sent_when_redriven(world: World) -> None:
-    world.environment["WEBHOOK_SECRET_ID"] = "nowhere"
+    world.environment["WEBHOOK_SECRET_ID"] = "nowhere-webhook"
     world.restart()
     instance_id = world.create(webhookUrl=world.simulator.inbox_url("dead"))
     deliver_all(world)

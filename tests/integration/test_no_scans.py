@@ -48,3 +48,6 @@ def test_the_watch_would_see_a_scan(world: World) -> None:
         world.wiring.table.client.scan(TableName=world.table_name)
 
     assert "Scan" in {call.name for call in world.wire.calls}
+    assert world.wire.rights
+    assert world.wire.rights.missing == {("api", ("dynamodb:Scan", "Table"))}
+    world.wire.rights.missing.clear()

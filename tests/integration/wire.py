@@ -17,6 +17,7 @@ from functions.shared.adapters.novita.calls import Call as NovitaCall
 from functions.shared.adapters.novita.client import Novita
 from functions.shared.wiring import Wiring, wiring
 from tests.integration.quick_http import send_quickly
+from tests.integration.rights import Rights
 
 # One attempt: a test that means a repeated call says so itself. And nothing that only costs time.
 LEAN = Config(
@@ -63,6 +64,7 @@ class Wire:
         self.invocation = 0
         self.before: Hook | None = None
         self.after: Hook | None = None
+        self.rights: Rights | None = None
 
     def leaving(self, name: str, params: Any) -> Made:
         made = Made(self.handler, self.about, self.invocation, name, params)
@@ -124,7 +126,10 @@ def _watched(service: str, _: str) -> Any:
 
 
 def _leaving(params: Any, model: Any, context: Any, **_: Any) -> None:
-    context["made"] = _wire().leaving(described(model.name, params), params)
+    wire = _wire()
+    if wire.rights:
+        wire.rights.use(wire.handler, model.service_model.service_name, model.name, params)
+    context["made"] = wire.leaving(described(model.name, params), params)
 
 
 def _arrived(context: Any, **_: Any) -> None:

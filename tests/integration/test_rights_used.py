@@ -1,0 +1,179 @@
+"""Every right of every role is used: one life of the service in which each function does all that it does.
+
+That nothing is done without a right is checked for every call of every integration test.
+"""
+
+from typing import Any
+
+from functions.shared.domain.messages import StepMessage
+from tests.infra.roles import Right
+from tests.integration.conftest import Build
+from tests.integration.letters import bury, send
+from tests.integration.rights import needs
+from tests.integration.world import CONSUMERS, World
+
+# What the function itself never asks for, and why its role has it all the same.
+_SOURCE = "Lambda takes messages from the queue with the function's role"
+_STREAM = "Lambda reads the table's stream with the function's role"
+_LOGS = "Lambda writes the function's log with the function's role"
+NEVER_ASKED = {
+    "sqs:ReceiveMessage": _SOURCE,
+    "sqs:DeleteMessage": _SOURCE,
+    "sqs:GetQueueAttributes": _SOURCE,  # the API asks for them itself
+    "dynamodb:DescribeStream": _STREAM,
+    "dynamodb:GetRecords": _STREAM,
+    "dynamodb:GetShardIterator": _STREAM,
+    "dynamodb:ListStreams": _STREAM,
+    "logs:CreateLogStream": _LOGS,
+    "logs:PutLogEvents": _LOGS,
+}
+
+
+def test_every_right_is_used_or_has_its_reason(build: Build, roles: dict[str, frozenset[Right]]) -> None:
+    world = build(RETRY_BASE_SECONDS="0", MAX_RETRY_ATTEMPTS="1", SHARE_LIST_FROM="1")
+    world.cold = lambda _: True  # each function finds everything out for itself
+
+    _live_through(world)
+
+    assert world.wire.rights
+    used = world.wire.rights.used
+    unused = {
+        (name, right)
+        for name, role in roles.items()
+        for right in role - used[name]
+        if right[0] not in NEVER_ASKED or (name, right[0]) == ("api", "sqs:GetQueueAttributes")
+    }
+    assert unused == set()
+
+
+def test_a_transaction_needs_the_rights_of_its_items_and_an_index_its_own() -> None:
+    def of(operation: str, **params: Any) -> set[Right]:
+        return set(needs("dynamodb", operation, params))
+
+    items = [{"Put": {}}, {"Update": {}}, {"Delete": {}}, {"ConditionCheck": {}}]
+    assert of("TransactWriteItems", TransactItems=items) == {
+        (f"dynamodb:{kind}Item", "Table") for kind in ("Put", "Update", "Delete", "ConditionCheck")
+    }
+    assert of("Query", IndexName="due") == {("dynamodb:Query", "Table/index/due")}
+    assert of("Query") == {("dynamodb:Query", "Table")}
+    dead = "http://127.0.0.1:4566/000000000000/world-0a-create-dead"
+    assert set(needs("sqs", "SendMessageBatch", {"QueueUrl": dead})) == {
+        ("sqs:SendMessage", "QueuesCreateDead")
+    }
+
+
+def _live_through(world: World) -> None:
+    hook = world.simulator.inbox_url("told")
+    world.simulator.answer("told", {"status": 500, "times": 1}, {"status": 200})
+    known = world.create(name="known", webhookUrl=hook, healthCheck={})
+    world.settle()
+    world.run(600)  # the attempts that failed are made again
+    _buy_unclearly(world)
+    _operate(world, known)
+    _read(world, known)
+    _send_astray(world, known)
+    _doubt_a_purchase(world, known, "restart")
+    _doubt_a_purchase(world, known, "stop")
+    _fail_for_good(world, known)
+    _lose_messages(world, known)
+    world.settle()
+
+
+def _buy_unclearly(world: World) -> None:
+    """The machine turns up when it has been running for a while."""
+    world.simulator.settings(listLagSeconds=45)
+    world.simulator.fault("status", "/gpu/instance/create", status=500, commit=True, times=1)
+    world.create(name="unclear")
+    world.settle()
+    world.simulator.settings(listLagSeconds=0)
+
+
+def _operate(world: World, instance_id: str) -> None:
+    for what in ("stop", "start"):
+        assert world.call("POST", f"/api/instances/{instance_id}/{what}")[0] == 202
+        world.settle()
+    doomed = world.create(name="doomed")
+    world.settle()
+    assert world.call("DELETE", f"/api/instances/{doomed}")[0] == 202
+    world.settle()
+
+
+def _read(world: World, instance_id: str) -> None:
+    _, answer = world.call("GET", f"/api/webhooks/deliveries?instanceId={instance_id}")
+    delivery = answer["deliveries"][0]["id"]
+    world.advance(700)  # what is cached is over
+    for method, path in (
+        ("GET", "/api/instances"),
+        ("GET", "/api/instances?status=ready"),
+        ("GET", f"/api/instances/{instance_id}/events"),
+        ("GET", f"/api/webhooks/secret?url={world.simulator.inbox_url('told')}"),
+        ("POST", "/api/cache/cleanup"),
+        ("POST", "/api/sync"),
+        ("POST", f"/api/webhooks/deliveries/{delivery}/replay"),
+    ):
+        status, answer = world.call(method, path)
+        assert status < 300, (path, answer)
+
+
+def _send_astray(world: World, instance_id: str) -> None:
+    """A message that comes to the wrong function is sent on to the right one."""
+    waiting = world.create(name="waiting")
+    _hand(world, waiting, "monitor", "startup")
+    world.deliver()
+    _hand(world, waiting, "create", "startup")
+    world.settle()
+    assert world.call("POST", f"/api/instances/{instance_id}/restart")[0] == 202
+    _hand(world, instance_id, "create", "monitor")
+    world.settle()
+
+
+def _hand(world: World, instance_id: str, *queues: str) -> None:
+    assert world.record(instance_id).queue not in queues
+    for queue in queues:
+        assert world.handle(queue, world.as_received(queue, _message(world, instance_id)))
+
+
+def _message(world: World, instance_id: str) -> str:
+    record = world.record(instance_id)
+    return StepMessage(record.id, record.token, record.correlation_id).as_json()
+
+
+def _doubt_a_purchase(world: World, instance_id: str, meanwhile: str) -> None:
+    """A purchase may turn out not to be settled whatever the instance is about to do."""
+    assert world.call("POST", f"/api/instances/{instance_id}/{meanwhile}")[0] == 202
+    world.dynamodb.update_item(
+        TableName=world.table_name,
+        Key={"pk": {"S": instance_id}, "sk": {"S": "record"}},
+        UpdateExpression="SET #record.unsettled = :yes",
+        ExpressionAttributeNames={"#record": "record"},
+        ExpressionAttributeValues={":yes": {"BOOL": True}},
+    )
+    world.settle()
+
+
+def _fail_for_good(world: World, instance_id: str) -> None:
+    """Messages that no function can read end as dead letters, and one fails the instance it is about."""
+    for queue in CONSUMERS:
+        send(world, queue, "none of ours")
+    while world.deliver():
+        pass
+    assert world.call("POST", f"/api/instances/{instance_id}/start")[0] == 202
+    assert bury(world, world.as_received("startup-dead", _message(world, instance_id)))
+    assert world.record(instance_id).status == "failed"
+    world.settle()
+
+
+def _lose_messages(world: World, instance_id: str) -> None:
+    """Nothing is delivered, so the sweep sends something to every queue."""
+    assert world.call("POST", f"/api/instances/{instance_id}/start")[0] == 202
+    world.create(name="late")
+    other = world.create(name="other")
+    world.deliver_now(other)
+    world.announce()
+    world.advance(120)
+    assert world.call("GET", "/api/jobs/stats")[0] == 200
+    world.wire.hinted.clear()
+
+    world.sweep()
+
+    assert world.wire.hinted == set(CONSUMERS)
