@@ -27,3 +27,7 @@ def test_health_and_documentation_are_open_and_everything_else_is_not(service: S
     for answer in (health, description, page, closed, deep):
         assert answer.headers["X-Request-ID"]
         assert answer.headers["X-Correlation-ID"]
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["Strict-Transport-Security"]
+        assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
+        assert not [name for name in answer.headers if name.lower().startswith("access-control-")]

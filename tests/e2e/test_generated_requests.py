@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import requests
@@ -9,6 +10,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings, strategies
 from schemathesis import Case
 from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Ok
 from schemathesis.generation import GenerationMode
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
@@ -35,7 +37,9 @@ asked: dict[str, list[int]] = {}
 
 DESCRIPTION = json.loads(_description(app))
 OPERATIONS = {
-    found.ok().label: found.ok() for found in schemathesis.openapi.from_dict(DESCRIPTION).get_all_operations()
+    found.ok().label: found.ok()
+    for found in schemathesis.openapi.from_dict(DESCRIPTION).get_all_operations()
+    if isinstance(found, Ok)
 }
 
 
@@ -44,16 +48,19 @@ class Known:
 
     def __init__(self, service: Service) -> None:
         self.running, self.stopped = service.take_over(), service.take_over("exited")
+        self.inbox = service.simulator.inbox_url("generated")
         self.operation = service.operate(self.running, "restart")
         service.wait_for(self.running, "ready", "running")
 
-    def put_into(self, case: Case) -> None:
+    def put_into(self, case: Case[Any]) -> None:
         number = len(asked.setdefault(case.operation.label, []))
         places = {
             "instance_id": self.stopped if "start" in case.path else self.running,
             "operation_id": self.operation,
             "template_id": "107672",
         }
+        if isinstance(case.body, dict) and str(case.body.get("webhookUrl", "")).lower().startswith("http"):
+            case.body["webhookUrl"] = self.inbox  # nothing is sent to whoever has that address
         if number % 2 or case.method == "DELETE":
             return
         for name in case.path_parameters.keys() & places.keys():
@@ -87,7 +94,7 @@ def known(deployed: Service) -> Iterator[Known]:
 def test_the_answer_is_as_described(
     label: str, data: strategies.DataObject, deployed: Service, known: Known
 ) -> None:
-    case: Case = data.draw(
+    case: Case[Any] = data.draw(
         strategies.one_of(*(OPERATIONS[label].as_strategy(mode) for mode in GenerationMode))
     )
     known.put_into(case)
@@ -102,6 +109,7 @@ def test_the_answer_is_as_described(
 
 
 def test_what_was_asked_is_what_is_described_and_more_than_404s(deployed: Service) -> None:
+    """The schemas of all answers are in the description that the deployed service gives."""
     assert requests.get(f"{deployed.stack.api_url}/openapi.json", timeout=30).json() == DESCRIPTION
     succeeded = {label for label, statuses in asked.items() if any(status < 300 for status in statuses)}
 

@@ -58,6 +58,7 @@ def test_the_gateway_can_check_tokens(chosen: Template) -> None:
 def test_the_gateway_can_check_signatures(signed: Template) -> None:
     assert routes(signed)[GUARDED]["AuthorizationType"] == "AWS_IAM"
     assert routes(signed)["$default"]["AuthorizationType"] == "NONE"
+    assert signed.functions()["api"]["Environment"]["Variables"]["AUTH"] == "iam"
 
 
 def test_other_origins_are_shut_out_unless_named(template: Template, chosen: Template) -> None:

@@ -140,7 +140,7 @@ def test_what_cannot_be_announced_says_which_request_it_belongs_to(world: World,
 def test_what_the_sweep_does_about_an_instance_carries_its_id(world: World, correlation_id: str) -> None:
     instance_id = create(world, correlation_id)
     world.settle()
-    machine = world.record(instance_id).machine_id
+    machine = world.record(instance_id).machine_id or ""
     world.simulator.patch_instance(machine, status="exited")
     world.advance(600)
     world.wire.calls.clear()

@@ -50,7 +50,7 @@ def test_a_transaction_needs_the_rights_of_its_items_and_an_index_its_own() -> N
     def of(operation: str, **params: Any) -> set[Right]:
         return set(needs("dynamodb", operation, params))
 
-    items = [{"Put": {}}, {"Update": {}}, {"Delete": {}}, {"ConditionCheck": {}}]
+    items: list[dict[str, Any]] = [{"Put": {}}, {"Update": {}}, {"Delete": {}}, {"ConditionCheck": {}}]
     assert of("TransactWriteItems", TransactItems=items) == {
         (f"dynamodb:{kind}Item", "Table") for kind in ("Put", "Update", "Delete", "ConditionCheck")
     }
