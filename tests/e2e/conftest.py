@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from local.emulator import ACCESS_KEY, REGION, SECRET_KEY
 from local.ports import Ports
 from local.stack import LocalStack
 from tests.e2e.service import Service
@@ -41,6 +42,18 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
         log = running.state.log("functions").read_text()
         assert "AccessDenied" not in log
         assert "message not queued" not in log
+
+
+@pytest.fixture
+def credentials(stack: LocalStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands for a deployed stack find this one, as they find the account of somebody's credentials."""
+    for name, value in {
+        "AWS_ENDPOINT_URL": stack.emulator_url,
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+    }.items():
+        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,9 @@
 """The smoke test for real accounts, tried on the deployed template and the simulator."""
 
 import pytest
+import requests
 
+from local.api_keys import is_in_force
 from local.problems import RefusalError
 from local.round_trip import Order
 from local.round_trip import Service as Address
@@ -77,6 +79,22 @@ def test_buying_without_a_price_cap_is_refused() -> None:
 
     assert read_order({}) is None
     assert read_order({"SMOKE_BUY": "1", "SMOKE_MAX_PRICE": "0.3", "SMOKE_TEMPLATE": "7"}) == Order("7", 0.3)
+
+
+@pytest.mark.usefixtures("credentials")
+def test_a_deployed_stack_is_found_with_a_key_for_as_long_as_it_takes(service: Service) -> None:
+    table = service.stack.emulator.table(service.stack.table_name)
+
+    with found_service({}) as address:
+        answer = requests.get(
+            f"{service.stack.api_url}/api/instances",
+            headers={"Authorization": f"Bearer {address.key}"},
+            timeout=30,
+        )
+        assert answer.status_code == 200
+
+    assert address.url == service.stack.outputs["ApiUrl"]
+    assert not is_in_force(table, address.key)
 
 
 def test_an_address_without_a_key_is_refused() -> None:

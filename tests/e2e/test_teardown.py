@@ -3,7 +3,7 @@
 import pytest
 
 from local.problems import RefusalError
-from local.teardown import Teardown
+from local.teardown import Teardown, main
 from tests.e2e.service import Service
 
 
@@ -67,3 +67,23 @@ def test_what_was_given_back_may_go(service: Service) -> None:
 
 def test_a_command_that_fails_says_so(service: Service) -> None:
     assert read(service)(lambda: 7, force=False, say=print) == 7
+
+
+@pytest.mark.usefixtures("credentials")
+def test_the_command_finds_the_stack_and_removes_it_by_what_it_is_given(
+    service: Service, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NOVITA_API_BASE_URL", service.stack.novita_url)
+    monkeypatch.setattr("sys.argv", ["teardown", "echo", "removed"])
+    instance_id = service.create()
+    service.wait_for(instance_id, "running")
+
+    assert main() == RefusalError.exit_code
+    refused = capfd.readouterr()
+    service.operate(instance_id, "delete")
+    service.wait_for(instance_id, "terminated")
+    assert main() == 0
+
+    assert instance_id in refused.err
+    assert "removed" not in refused.out
+    assert "removed" in capfd.readouterr().out
