@@ -8,7 +8,7 @@ import pytest
 from tests.unit.api.api import Answer, Api, create_body
 
 ARN = "arn:aws:sts::123456789012:assumed-role/Deploy/alice@example.com"
-# As API Gateway hands it on (payload format 2.0): the time stamps are text, and the key is not for us to see.
+# As API Gateway hands it on, payload format 2.0.
 SIGNED = {
     "iam": {
         "accessKey": "ASIAEXAMPLE",
