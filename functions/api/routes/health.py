@@ -6,9 +6,9 @@ from aws_lambda_powertools.event_handler.openapi.params import Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from typing_extensions import TypedDict
 
+from functions.api.caller import ANYBODY
 from functions.api.check_health import CheckHealth
 from functions.api.current import caller, wired
-from functions.api.gate import ANYBODY
 from functions.shared.domain.errors import CallerError
 
 router = APIGatewayHttpRouter()
