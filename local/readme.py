@@ -1,9 +1,12 @@
 """The parts of the documents that are made from the code: `make readme` writes them, a test compares them."""
 
+import json
 import sys
 from dataclasses import MISSING, fields
 from pathlib import Path
 
+from functions.api.app import build
+from functions.api.gate import scope_for
 from functions.api.responses import STATUS_OF
 from functions.shared.domain.codes import CODES
 from functions.shared.domain.status import MEANING, NEXT, Status
@@ -19,6 +22,17 @@ def states() -> str:
     for status in Status:
         after = ", ".join(f"`{one}`" for one in Status if one in NEXT[status])
         rows.append(f"| `{status}` | {MEANING[status]} | {after or 'nothing'} |")
+    return "\n".join(rows)
+
+
+def routes() -> str:
+    rows = ["| route | success | scope | |", "|---|---|---|---|"]
+    paths = json.loads(build().get_openapi_json_schema(title="Ostler", version="1"))["paths"]
+    for path in sorted(paths):
+        for method, operation in paths[path].items():
+            (success,) = (code for code in operation["responses"] if code.startswith("2"))
+            scope = scope_for(method.upper(), path) if path.startswith("/api") else ""
+            rows.append(f"| {method.upper()} {path} | {success} | {scope} | {operation['summary']} |")
     return "\n".join(rows)
 
 
@@ -50,7 +64,10 @@ def metrics() -> str:
     return "\n".join(rows)
 
 
-PARTS = {README: {"states": states, "errors": errors, "settings": settings}, RUNBOOK: {"metrics": metrics}}
+PARTS = {
+    README: {"routes": routes, "states": states, "errors": errors, "settings": settings},
+    RUNBOOK: {"metrics": metrics},
+}
 
 
 def rendered(document: Path) -> str:

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,13 +14,12 @@ from functions.shared.domain.errors import CallerError
 from functions.shared.settings import Settings
 
 _OPEN = frozenset({"/health", "/docs", "/openapi.json"})
-# Beyond GET = read and everything else = write.
-_ADMIN = (
-    ("GET", "/api/webhooks/secret"),
-    ("POST", "/api/cache/"),
-    ("POST", "/api/jobs/dead/"),
-    ("POST", "/api/sync"),
-)
+# Beyond GET = read and everything else = write; with whatever may follow the path.
+_OTHERWISE = {
+    "admin": re.compile(r"GET /api/webhooks/secret.*|POST /api/(cache/|jobs/dead/|sync).*"),
+    "write": re.compile(r"GET /api/instances/[^/]+/connection.*"),  # whoever gets in can do anything there
+    "read": re.compile(r"POST /api/quotes"),  # it changes nothing
+}
 _WANTED = {
     "keys": "Give a valid key as `Authorization: Bearer ost_…`",
     "jwt": "Give a token as `Authorization: Bearer …`, at a path under /api/",
@@ -37,7 +37,7 @@ def admit(event: Mapping[str, Any], settings: Settings, keys: ApiKeys) -> Caller
     caller = _vouched(event, settings) if settings.auth != "keys" else _known(presented, keys)
     if caller is None:
         raise CallerError("UNAUTHORIZED", _WANTED[settings.auth])
-    needed = _scope(method, path)
+    needed = scope_for(method, path)
     if not caller.may(needed):
         raise CallerError("FORBIDDEN", f"This needs the scope {needed}, which you lack")
     if _size(event) > MAX_BODY_BYTES:
@@ -59,9 +59,11 @@ def _vouched(event: Mapping[str, Any], settings: Settings) -> Caller | None:
     return by_token(authorizer, settings.jwt_scope_prefix)
 
 
-def _scope(method: str, path: str) -> str:
-    if any(method == m and path.startswith(prefix) for m, prefix in _ADMIN):
-        return "admin"
+def scope_for(method: str, path: str) -> str:
+    """What a caller must have for it."""
+    for scope, requests in _OTHERWISE.items():
+        if requests.fullmatch(f"{method} {path}"):
+            return scope
     return "read" if method in ("GET", "HEAD", "OPTIONS") else "write"
 
 
