@@ -3,6 +3,7 @@
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
+from botocore.exceptions import BotoCoreError, ClientError
 
 from functions.api import current
 from functions.api.app import build
@@ -11,7 +12,7 @@ from functions.api.guards import GUARDED
 from functions.api.ids import RequestIds, read_ids
 from functions.api.requests import as_json
 from functions.api.responses import error_answer
-from functions.shared.domain.errors import OstlerError
+from functions.shared.domain.errors import OstlerError, Unavailable
 from functions.shared.log import correlated, logger
 from functions.shared.metrics import SERVER_ERRORS, measure, metered
 from functions.shared.wiring import wiring
@@ -39,7 +40,19 @@ def _answer(event: dict[str, Any], context: LambdaContext, ids: RequestIds) -> d
     except OstlerError as error:
         logger.info("refused", code=error.code, reason=error.message)
         return error_answer(error, ids, wired.clock())
-    except Exception:  # noqa: BLE001  # the last line of defence: the caller gets the envelope, the log the rest
+    except Exception as error:  # noqa: BLE001  # the last line of defence: the caller gets the envelope, the log the rest
         logger.exception("request failed")
-        fault = OstlerError("INTERNAL_ERROR", "Something went wrong here; the request id finds it in the log")
-        return error_answer(fault, ids, wired.clock())
+        return error_answer(_fault(error), ids, wired.clock())
+
+
+def _fault(error: Exception) -> OstlerError:
+    """AWS not answering passes, and is worth asking again; everything else is ours to mend."""
+    if isinstance(error, BotoCoreError) or (isinstance(error, ClientError) and _passes(error)):
+        return Unavailable("The table or a queue does not answer; ask again, with the same Idempotency-Key")
+    return OstlerError("INTERNAL_ERROR", "Something went wrong here; the request id finds it in the log")
+
+
+def _passes(error: ClientError) -> bool:
+    code = error.response["Error"]["Code"]
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 500)
+    return status >= 500 or "Throttl" in code or "Exceeded" in code

@@ -1,7 +1,9 @@
 """GET /health: cheap for anybody; with a key and `deep`, all that the service stands on."""
 
+from typing import Any
+
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, EndpointConnectionError
 
 from tests.integration.wire import Made
 from tests.integration.world import World
@@ -10,8 +12,12 @@ DEEP = "/health?deep=true"
 NO_KEY = {"authorization": None}
 
 
-def refusing(name: str) -> ClientError:
-    return ClientError({"Error": {"Code": "InternalFailure"}}, name)
+CREATE = {"name": "test", "productName": "RTX 4090 24GB", "templateId": "107672"}
+
+
+def refused(code: str, status: int) -> ClientError:
+    said: Any = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    return ClientError(said, "a call")
 
 
 def test_anybody_is_told_that_it_answers_at_no_cost(world: World) -> None:
@@ -51,7 +57,7 @@ def test_a_circuit_that_is_open_is_a_worse_day_and_no_outage(world: World) -> No
 def test_what_does_not_answer_is_named(world: World, call: str, failed: str) -> None:
     def refuse(made: Made) -> None:
         if made.name.startswith(call):
-            raise refusing(call)
+            raise refused("InternalFailure", 500)
 
     world.wire.before = refuse
 
@@ -60,3 +66,29 @@ def test_what_does_not_answer_is_named(world: World, call: str, failed: str) -> 
     assert (status, answer["error"]["code"]) == (503, "SERVICE_UNAVAILABLE")
     assert answer["error"]["details"] == {"failed": [failed]}
     assert answer["error"]["retryable"] is True
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (refused("ProvisionedThroughputExceededException", 400), "SERVICE_UNAVAILABLE"),
+        (refused("ThrottlingException", 400), "SERVICE_UNAVAILABLE"),
+        (refused("InternalServerError", 500), "SERVICE_UNAVAILABLE"),
+        (EndpointConnectionError(endpoint_url="-"), "SERVICE_UNAVAILABLE"),
+        (refused("ValidationException", 400), "INTERNAL_ERROR"),
+        (KeyError("x"), "INTERNAL_ERROR"),
+    ],
+)
+def test_aws_not_answering_is_worth_asking_again_and_our_own_faults_are_not(
+    world: World, error: Exception, code: str
+) -> None:
+    def fail(made: Made) -> None:
+        if made.name.startswith("TransactWriteItems"):
+            raise error
+
+    world.wire.before = fail
+
+    status, answer = world.call("POST", "/api/instances", CREATE)
+
+    assert (status, answer["error"]["code"]) == (503 if code == "SERVICE_UNAVAILABLE" else 500, code)
+    assert answer["error"]["retryable"] is (status == 503)

@@ -46,6 +46,6 @@ CODES: dict[str, str] = {
     "STARTUP_TIMEOUT": "The machine was not running within BOOT_MAX_WAIT.",
     "HEALTH_CHECK_FAILED": "The application did not answer within `maxWaitTimeMs`.",
     "OPERATION_SUPERSEDED": "Another operation on the same instance took its place.",
-    "SERVICE_UNAVAILABLE": "The table or the queues do not answer; nothing was lost, ask again.",
+    "SERVICE_UNAVAILABLE": "The table or a queue does not answer; ask again, with the same Idempotency-Key.",
     "INTERNAL_ERROR": "A fault of this service; the request id finds it in the log.",
 }
