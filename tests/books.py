@@ -37,11 +37,11 @@ def assert_books_balance(simulator: Simulator, dynamodb: Any, table_name: str) -
         for machine in simulator.live()
         if (mark := read_mark(machine["name"], deployment) if deployment else None) or machine["id"] in known
     }
-    expected = {record.machine_id: record.id for record in records if _should_have_machine(record)}
+    expected = {record.machine_id: record.id for record in records if should_have_machine(record)}
     assert live == expected, f"live at Novita: {live}; expected: {expected}"
 
 
-def _should_have_machine(record: Instance) -> bool:
+def should_have_machine(record: Instance) -> bool:
     kept = record.status is Status.FAILED and record.machine_id and record.machine_id not in record.gone
     return record.status in _MACHINE or bool(kept)
 

@@ -11,13 +11,11 @@ from local.emulator import ACCESS_KEY, REGION, SECRET_KEY, Emulator
 from local.novita.client import Simulator
 from local.novita.process import running
 from local.ports import Ports
-from local.synthesis import stack_template
 from tests.infra.roles import Right
+from tests.integration import definition
 from tests.integration.alarms import Metrics
 from tests.integration.rights import Rights, synthesised
 from tests.integration.world import World
-
-_WANTED = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "BillingMode")
 
 Build = Callable[..., World]
 Measured = Callable[[World], Metrics]
@@ -37,10 +35,7 @@ def novita() -> Iterator[Simulator]:
 
 @pytest.fixture(scope="session")
 def table_definition() -> dict[str, Any]:
-    """The table of the real template, as CreateTable takes it."""
-    resources = stack_template(lambda _: None)["Resources"].values()
-    properties = next(one["Properties"] for one in resources if one["Type"] == "AWS::DynamoDB::Table")
-    return {name: properties[name] for name in _WANTED}
+    return definition.table_definition()
 
 
 @pytest.fixture(scope="session")

@@ -7,12 +7,13 @@ calls. Everything before and after it stays botocore's: parameters, serialisatio
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException
 from threading import local
 from typing import Any
 from urllib.parse import urlsplit
 
 from botocore.awsrequest import AWSResponse, HeadersDict
+from botocore.exceptions import ConnectionClosedError
 
 _IDLE_SECONDS = 2.0  # the emulator closes what was idle for longer, and a request would meet that
 _kept = local()
@@ -32,21 +33,33 @@ class _Raw:
 
 
 def _send(request: Any, **_: Any) -> AWSResponse:
-    parts = urlsplit(request.url)
-    connection = _connection(parts.netloc)
     headers = {
         name: value.decode() if isinstance(value, bytes) else value for name, value in request.headers.items()
     }
+    parts = urlsplit(request.url)
     path = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
     try:
-        connection.request(request.method, path, request.body, headers)
+        status, answered, body = exchange(request.url, request.method, path, request.body, headers)
+    except (OSError, HTTPException) as error:  # as botocore's own sender says it, so that it is tried again
+        raise ConnectionClosedError(endpoint_url=request.url) from error
+    headers_read: Any = HeadersDict(answered)  # what the response makes of any itself
+    return AWSResponse(request.url, status, headers_read, _Raw(body))
+
+
+def exchange(
+    url: str, method: str, path: str, body: bytes | None, headers: dict[str, str]
+) -> tuple[int, dict[str, str], bytes]:
+    """One call over a connection that is kept: status, headers and body of the answer."""
+    place = urlsplit(url).netloc
+    connection = _connection(place)
+    try:
+        connection.request(method, path, body, headers)
         response = connection.getresponse()
-        body = response.read()
+        content = response.read()
     except BaseException:
-        _kept.connections.pop(parts.netloc, None)
+        _kept.connections.pop(place, None)
         raise
-    headers_read: Any = HeadersDict(response.headers.items())  # what the response makes of any itself
-    return AWSResponse(request.url, response.status, headers_read, _Raw(body))
+    return response.status, dict(response.headers.items()), content
 
 
 def _connection(place: str) -> HTTPConnection:

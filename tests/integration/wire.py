@@ -119,10 +119,14 @@ class WatchedWiring(Wiring):
 @cache
 def _watched(service: str, _: str) -> Any:
     """Made once for each emulator: making a client takes longer than most tests."""
-    made = send_quickly(boto3.client(service, config=LEAN))  # type: ignore[call-overload]
-    made.meta.events.register("provide-client-params", _leaving)
-    made.meta.events.register("after-call", _arrived)
-    return made
+    return watch(send_quickly(boto3.client(service, config=LEAN)))  # type: ignore[call-overload]
+
+
+def watch(client: Any) -> Any:
+    """Its calls are told to the wire of the wiring in use."""
+    client.meta.events.register("provide-client-params", _leaving)
+    client.meta.events.register("after-call", _arrived)
+    return client
 
 
 def _leaving(params: Any, model: Any, context: Any, **_: Any) -> None:

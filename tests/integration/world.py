@@ -64,9 +64,16 @@ class Context(LambdaContext):
 
 class World:
     def __init__(
-        self, emulator: Emulator, simulator: Simulator, table: dict[str, Any], settings: dict[str, str]
+        self,
+        emulator: Emulator,
+        simulator: Simulator,
+        table: dict[str, Any],
+        settings: dict[str, str],
+        wired_by: type[WatchedWiring] = WatchedWiring,
     ) -> None:
         self.simulator = simulator
+        self._wired_by = wired_by
+        self.skew: Callable[[], timedelta] = timedelta  # how far the clock of a new environment is off
         self.wire = Wire()
         self._overdue: tuple[datetime | None, int] = (None, 0)  # what has not moved, and how often not
         self.announcing = True
@@ -131,7 +138,10 @@ class World:
 
     def restart(self) -> None:
         """All functions cold: nothing is remembered but what the table holds."""
-        self.wiring = WatchedWiring(Settings.read(self.environment), self.now, self.advance)
+        skew = self.skew()
+        self.wiring = self._wired_by(
+            Settings.read(self.environment), lambda: self._now + skew, self.advance
+        )
         self.wiring.wire = self.wire
         self.wiring.tick = self.tick
         wiring.use(self.wiring)
@@ -214,10 +224,10 @@ class World:
 
     # Messages
 
-    def receive(self, queue: str) -> list[dict[str, Any]]:
+    def receive(self, queue: str, **options: Any) -> list[dict[str, Any]]:
         """Take what is in a queue now, as Lambda would hand it to the function; nothing is deleted."""
         answer = self.sqs.receive_message(
-            QueueUrl=self.queues[queue], MaxNumberOfMessages=10, AttributeNames=["All"]
+            QueueUrl=self.queues[queue], MaxNumberOfMessages=10, AttributeNames=["All"], **options
         )
         return [
             self.as_received(
@@ -261,10 +271,20 @@ class World:
                     messageId=message["MessageId"],
                     attributes=message["Attributes"],
                 )
-                with self.wire.handling("bury"):
-                    failures = bury({"Records": [record]}, Context())["batchItemFailures"]
-                if not failures:
-                    self.sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+                about = _subject(message["Body"])
+                self._begin_invocation(about)
+                try:
+                    with self.wire.handling("bury", about):
+                        failures = bury({"Records": [record]}, Context())["batchItemFailures"]
+                except Killed:
+                    self.restart()
+                    failures = [record]
+                handle = {"QueueUrl": url, "ReceiptHandle": message["ReceiptHandle"]}
+                if failures:  # it is there again
+                    self.sqs.change_message_visibility(**handle, VisibilityTimeout=0)
+                    self._failed = True
+                else:
+                    self.sqs.delete_message(**handle)
                     buried += 1
         return buried
 

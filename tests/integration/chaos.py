@@ -1,0 +1,136 @@
+"""Everything goes wrong at once, over many instances: `make chaos SEED=… INSTANCES=…`.
+
+The same seed makes the same decisions in the same order: who asks for what and when, which call meets which
+fault, where functions die and what happens meanwhile. Virtual time begins at the same moment, everything
+runs on one thread, and no answer waits for real time. Not reproduced are ids and tokens, which the service
+draws by `secrets`, and the jitter of its waits, drawn by `random` without a seed of ours; where one of them
+changes an order, runs of the same seed part from there.
+"""
+
+import argparse
+import os
+import random as randomness
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+from functions.api import create_instance
+from functions.shared import wiring
+from functions.shared.log import logger
+from local.emulator import ACCESS_KEY, REGION, SECRET_KEY, Emulator
+from local.novita.client import Simulator
+from local.novita.process import running
+from local.ports import Ports
+from tests.integration import tally
+from tests.integration.callers import Caller, plan
+from tests.integration.definition import table_definition
+from tests.integration.proxy import FaultProxy
+from tests.integration.subscriber import Subscriber
+from tests.integration.turmoil import ProductionWiring, Turmoil, Weather, attempts_at_once
+from tests.integration.verdict import Verdict, judge
+from tests.integration.weathers import ALL
+from tests.integration.world import World
+
+_BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
+_SETTINGS = {
+    "WEBHOOK_WAITS": "5,20,60,60,120,120,300,300,600,600,600,600",
+    "RETRY_BASE_SECONDS": "5",
+    "BREAKER_RECOVERY_TIMEOUT": "20",
+}
+
+
+@contextmanager
+def disturbed(
+    emulator: Emulator, simulator: Simulator, table: dict[str, Any], proxy: FaultProxy
+) -> Iterator[World]:
+    """A world whose functions reach the emulator through the proxy."""
+    environment = {
+        "AWS_ENDPOINT_URL": proxy.url,
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+    }
+    one_thread = patch.object(create_instance, "ThreadPoolExecutor", lambda _: ThreadPoolExecutor(1))
+    simulator.reset()
+    with patch.dict(os.environ, environment), attempts_at_once(), one_thread:
+        world = World(emulator, simulator, table, _SETTINGS, ProductionWiring)
+        world.begin(_BEGINNING)
+        yield world
+        wiring.use(None)
+    proxy.now, proxy.faults = None, ()
+    simulator.reset()
+
+
+def run(
+    world: World, proxy: FaultProxy, random: Random, weather: Weather, instances: int, over_seconds: float
+) -> tuple[Verdict, Turmoil]:
+    """So many instances asked for over that time, in that weather; and what to say when all are at rest."""
+    randomness.seed(random.random())
+    subscriber = Subscriber(world)
+    hook = world.simulator.inbox_url("box")
+    callers = [plan(number, world.now(), over_seconds, random, hook) for number in range(instances)]
+    _answers(world, callers, random, weather.receivers_fail)
+    turmoil = Turmoil(world, proxy, random, weather)
+    turmoil.run(callers, calm_after=300)
+    verdict = judge(world, callers, subscriber.received())
+    verdict.wrong += _live_messages(world, turmoil)
+    tally.add_faults(turmoil.injected)
+    return verdict, turmoil
+
+
+def _answers(world: World, callers: list[Caller], random: Random, fail: float) -> None:
+    """What each receiver answers before it answers well for ever."""
+    for caller in callers:
+        if fail and (url := caller.body.get("webhookUrl")):
+            statuses = [random.choice((500, 503, 302, 429)) if random.random() < fail else 200 for _ in range(30)]
+            headers = {"Retry-After": "30"}
+            world.simulator.answer(url.rpartition("/")[2], *({"status": s, "headers": headers} for s in statuses))
+
+
+def _live_messages(world: World, turmoil: Turmoil) -> list[str]:
+    """Messages that still do something when all is at rest: there is one chain of steps, and it has ended."""
+    before = {record.id: record for record in world.records()}
+    world.simulator.clear_calls()
+    for queue, body in turmoil.sent[-300:]:
+        if queue != "webhook":
+            world.handle(queue, world.as_received(queue, body))
+    after = {record.id: record for record in world.records()}
+    calls = [f"{call['method']} {call['path']} long after" for call in world.simulator.calls()]
+    return calls + [f"{id_} was changed by an old message" for id_ in before if after[id_] != before[id_]]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--instances", type=int, default=1000)
+    parser.add_argument("--over", type=float, default=None, help="seconds of virtual time for the creates")
+    asked = parser.parse_args(arguments)
+    seed = asked.seed if asked.seed is not None else randomness.SystemRandom().randrange(1_000_000)
+    print(f"SEED={seed} INSTANCES={asked.instances}", flush=True)  # noqa: T201
+    logger.setLevel("CRITICAL")
+    began = time.monotonic()
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        emulator = stack.enter_context(Emulator(Path(folder), Ports.free().emulator))
+        simulator = stack.enter_context(running())
+        proxy = stack.enter_context(FaultProxy(emulator.url))
+        world = stack.enter_context(disturbed(emulator, simulator, table_definition(), proxy))
+        over = asked.over or max(600.0, asked.instances * 3.0)
+        verdict, _ = run(world, proxy, Random(seed), ALL, asked.instances, over)
+    for line in (*tally.lines(tally.counts), str(verdict), *verdict.wrong):
+        print(line)  # noqa: T201
+    outcome = f"{len(verdict.wrong)} things are wrong" if verdict.wrong else "all is well"
+    print(f"{outcome} after {time.monotonic() - began:.0f} s (SEED={seed})")  # noqa: T201
+    return 1 if verdict.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

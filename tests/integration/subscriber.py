@@ -1,0 +1,32 @@
+"""A queue that is subscribed to the topic: what everybody who wants to know is told."""
+
+import json
+from typing import Any
+
+from tests.integration.world import World
+
+
+class Subscriber:
+    def __init__(self, world: World, policy: dict[str, Any] | None = None) -> None:
+        self._sqs = world.sqs
+        name = f"{world.table_name}-{abs(hash(json.dumps(policy)))}"
+        self._url = world.sqs.create_queue(QueueName=name)["QueueUrl"]
+        wanted = ["QueueArn"]
+        arn = world.sqs.get_queue_attributes(QueueUrl=self._url, AttributeNames=wanted)["Attributes"][
+            "QueueArn"
+        ]
+        attributes = {"FilterPolicy": json.dumps(policy)} if policy else {}
+        world.sns.subscribe(TopicArn=world.topic, Protocol="sqs", Endpoint=arn, Attributes=attributes)
+
+    def received(self) -> list[dict[str, Any]]:
+        """Payloads, each with the attributes it came with."""
+        found: list[dict[str, Any]] = []
+        while messages := self._sqs.receive_message(QueueUrl=self._url, MaxNumberOfMessages=10).get(
+            "Messages"
+        ):
+            for message in messages:
+                envelope = json.loads(message["Body"])
+                attributes = {k: v["Value"] for k, v in envelope["MessageAttributes"].items()}
+                found.append(json.loads(envelope["Message"]) | {"attributes": attributes})
+                self._sqs.delete_message(QueueUrl=self._url, ReceiptHandle=message["ReceiptHandle"])
+        return found

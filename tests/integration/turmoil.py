@@ -1,0 +1,301 @@
+"""A world in which many things go wrong at once: who is called when, what dies where, all from one seed.
+
+Everything happens on one thread, in virtual time. Functions run at the same time by one being interrupted at
+one of its calls and another running to its end there, in an environment of its own.
+"""
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+from botocore.retries.standard import ExponentialBackoff
+
+from functions.announce.handler import handler as announce
+from functions.shared import wiring
+from functions.shared.wiring import Wiring
+from tests.integration.callers import Caller
+from tests.integration.proxy import UNSEEN_SECONDS, Fault, FaultProxy
+from tests.integration.quick_http import send_quickly
+from tests.integration.wire import Killed, Made, WatchedWiring, watch
+from tests.integration.world import Context, World
+
+_MINUTE = timedelta(minutes=1)
+_BACK_AFTER = timedelta(seconds=180)  # a message whose function died or could not put it back
+_CLIENTS: dict[tuple[str, str], Any] = {}
+_ENVIRONMENTS = 4
+_QUIET_SWEEPS = 8  # in a row without anything to do, and then it is believed
+_MOST_TURNS = 40_000
+
+
+class ProductionWiring(WatchedWiring):
+    """With the SDK as it is in production, its repeated attempts included; only the sending is quicker."""
+
+    def client(self, service: Any) -> Any:
+        place = (str(service), os.environ["AWS_ENDPOINT_URL"])
+        if place not in _CLIENTS:
+            _CLIENTS[place] = watch(send_quickly(Wiring.client(self, service)))
+        return _CLIENTS[place]
+
+
+@contextmanager
+def attempts_at_once() -> Iterator[None]:
+    """The SDK waits between its attempts; nobody here waits for real."""
+    with patch.object(ExponentialBackoff, "delay_amount", lambda *_: 0.0):
+        yield
+
+
+@dataclass(frozen=True)
+class Weather:
+    """What goes wrong, and how often: all rates are chances between 0 and 1."""
+
+    wire: tuple[Fault, ...] = ()
+    novita: tuple[dict[str, Any], ...] = ()  # faults of the simulator
+    novita_settings: tuple[tuple[str, Any], ...] = ()
+    deaths: float = 0  # at each call, before it or after its effect
+    meanwhile: float = 0  # something else happens at a call
+    skew_seconds: float = 0  # clocks are off by up to so much, either way
+    stream_lost: float = 0
+    stream_doubled: float = 0
+    two_sweeps: float = 0
+    receivers_fail: float = 0
+
+
+class Turmoil:
+    def __init__(self, world: World, proxy: FaultProxy, random: Random, weather: Weather) -> None:
+        self.world = world
+        self.callers: list[Caller] = []
+        self.injected: Counter[str] = Counter()
+        self.sent: list[tuple[str, str]] = []  # every message: its queue and its body
+        self._proxy = proxy
+        self._random = random
+        self._weather = weather
+        self._swept_at = world.now()
+        self._pending: list[tuple[str, dict[str, Any]]] = []
+        self._later: list[tuple[datetime, int, str, str]] = []
+        self._streamed: set[tuple[str, str, str]] = set()
+        self._environments: list[WatchedWiring] = []
+        self._busy: WatchedWiring | None = None
+        self._dead = self._second_sweep_in = 0
+        self._raging = True
+        proxy.now, proxy.random, proxy.faults = world.now, Random(random.random()), weather.wire
+        proxy.injected = Counter()
+        world.cold = self._begins
+        world.skew = self._skew
+        world.redeliver = self._redeliver  # type: ignore[method-assign]
+        world.wire.before, world.wire.after = self._before, self._after
+        world.restart()
+        if weather.novita_settings:
+            world.simulator.settings(**dict(weather.novita_settings))
+        for number, fault in enumerate(weather.novita):
+            world.simulator.fault(**{"seed": number + random.randrange(1_000_000), **fault})
+
+    # What happens
+
+    def run(self, callers: list[Caller], calm_after: float) -> None:
+        """In bad weather until everybody has asked for everything and some time is over, then to rest."""
+        self.callers = callers
+        world, begun = self.world, self.world.now()
+        for _ in range(_MOST_TURNS):
+            if all(caller.done for caller in callers) or world.now() - begun > timedelta(hours=4):
+                break
+            self._turn()
+        end = world.now() + timedelta(seconds=calm_after)
+        while world.now() < end:
+            self._turn()
+        self._calm()
+        self._rest()
+
+    def _calm(self) -> None:
+        self._raging = False
+        applied = ((fault["kind"], fault["commit"], fault["applied"]) for fault in self.world.simulator.faults())
+        for kind, commit, times in applied:
+            self.injected[f"Novita: {kind}{' after commit' if commit else ''}"] += times
+        self.world.simulator.clear_faults()
+        self.world.simulator.settings(listLagSeconds=2)
+        self._proxy.faults = ()
+
+    def _rest(self) -> None:
+        """Until nothing is due, nothing is under way, and several sweeps find nothing to do."""
+        quiet = 0
+        for _ in range(_MOST_TURNS):
+            swept = self._swept_at
+            nothing = not self._turn() and self._still()
+            quiet = quiet + (self._swept_at != swept) if nothing else 0
+            if quiet >= _QUIET_SWEEPS:
+                self.injected.update(self._proxy.injected)
+                return
+        records = [f"{r.id} {r.status}" for r in self.world.records() if not r.at_rest]
+        raise AssertionError(f"not at rest after {_MOST_TURNS} turns: {records}")
+
+    def _still(self) -> bool:
+        due = any(self.world._due(kind) for kind in ("instance", "event", "delivery"))
+        return not due and not self._later and all(caller.done for caller in self.callers)
+
+    def _turn(self) -> bool:
+        """Whether anything happened."""
+        self._proxy.release()
+        asked = self._ask()
+        streamed = self._stream()
+        handled = self._messages()
+        if self.world.now() - self._swept_at >= _MINUTE:
+            self._sweep()
+        self._harvest()
+        busy = asked or streamed or handled
+        self.world.advance(1.0 if busy else max(1.0, (self._next() - self.world.now()).total_seconds()))
+        return bool(busy)
+
+    def _next(self) -> datetime:
+        times = [self._swept_at + _MINUTE, *(at for at, *_ in self._later)]
+        times += [caller.next_at for caller in self.callers if not caller.done]
+        return min([*times, at] if (at := self._proxy.next_release()) else times)
+
+    def _harvest(self) -> None:
+        for made in self.world.wire.calls:
+            if made.name.startswith("SendMessage "):
+                self.sent.append((made.name.removeprefix("SendMessage "), made.params["MessageBody"]))
+        self.world.wire.calls.clear()
+
+    def _ask(self) -> int:
+        now = self.world.now()
+        due = [caller for caller in self.callers if not caller.done and caller.next_at <= now]
+        for caller in due:
+            caller.act(self.world, self._random)
+        return len(due)
+
+    def _stream(self) -> int:
+        """Every change of an event that is due is one record of the stream, which may be lost or doubled."""
+        keys = [(one["pk"]["S"], one["sk"]["S"], one["dueAt"]["N"]) for one in self.world._due("event")]
+        fresh = [key for key in keys if key not in self._streamed]
+        self._streamed = set(keys)
+        for pk, sk, _ in fresh:
+            image = self.world._item({"pk": {"S": pk}, "sk": {"S": sk}})
+            for _ in range(self._times()):
+                self._announce(pk, image)
+        return len(fresh)
+
+    def _times(self) -> int:
+        drawn = self._random.random() if self._raging else 1.0
+        if drawn < self._weather.stream_lost:
+            self.injected["stream record lost"] += 1
+            return 0
+        if drawn < self._weather.stream_lost + self._weather.stream_doubled:
+            self.injected["stream record doubled"] += 1
+            return 2
+        return 1
+
+    def _announce(self, about: str, image: dict[str, Any]) -> None:
+        self.world._begin_invocation(about)
+        try:
+            with self.world.wire.handling("announce", about):
+                announce({"Records": [{"dynamodb": {"NewImage": image}}]}, Context())
+        except Killed:
+            self.world.restart()
+
+    def _messages(self) -> int:
+        now = self.world.now()
+        for _, _, queue, handle in [one for one in self._later if one[0] <= now]:
+            self._show(queue, handle)
+        self._later = [one for one in self._later if one[0] > now]
+        for queue in self.world.queues:
+            while records := self.world.receive(queue, VisibilityTimeout=UNSEEN_SECONDS):
+                self._pending += [(queue, record) for record in records]
+        self._random.shuffle(self._pending)
+        handled = len(self._pending)
+        while self._pending:
+            self._hand_over(*self._pending.pop())
+        return handled + self.world.bury()
+
+    def _hand_over(self, queue: str, record: dict[str, Any]) -> None:
+        handle = record["receiptHandle"]
+        waiting = len(self._later)
+        if not self.world.handle(queue, record) and len(self._later) == waiting:
+            if not self._proxy.hides(handle):
+                self._redeliver(queue, record)
+
+    def _redeliver(self, queue: str, record: dict[str, Any]) -> None:
+        """Its function died, or could not say when it should come back: the queue's own time-out does."""
+        if handle := record["receiptHandle"]:
+            self._later.append((self.world.now() + _BACK_AFTER, len(self._later), queue, handle))
+
+    def _show(self, queue: str, handle: str) -> None:
+        url = self.world.queues[queue]
+        self.world.sqs.change_message_visibility(QueueUrl=url, ReceiptHandle=handle, VisibilityTimeout=0)
+
+    def _sweep(self) -> None:
+        self._swept_at = self.world.now()
+        if self._raging and self._random.random() < self._weather.two_sweeps:
+            self._second_sweep_in = self._random.randint(1, 25)
+        self.world.sweep()
+        self._second_sweep_in = 0
+
+    # What goes wrong within a function
+
+    def _begins(self, _: str) -> bool:
+        """One environment of several takes the invocation, or a new one."""
+        free = [one for one in self._environments if one is not self._busy]
+        if len(free) < _ENVIRONMENTS or self._random.random() < 0.05:
+            self._environments = free[-_ENVIRONMENTS:] + ([self._busy] if self._busy else [])
+            self.world.restart()
+            self._environments.append(self.world.wiring)
+        else:
+            self.world.wiring = self._random.choice(free)
+            wiring.use(self.world.wiring)
+        return False
+
+    def _skew(self) -> timedelta:
+        most = self._weather.skew_seconds
+        if most:
+            self.injected["clock off"] += 1
+        return timedelta(seconds=self._random.uniform(-most, most))
+
+    def _before(self, made: Made) -> None:
+        if made.invocation == self._dead:  # another thread of a function that has died
+            raise Killed
+        if not self._raging:
+            return
+        if self._second_sweep_in and made.handler == "sweep":
+            self._second_sweep_in -= 1
+            if not self._second_sweep_in:
+                self._meanwhile("two sweeps at once", self.world.sweep)
+        if self._random.random() < self._weather.meanwhile:
+            self._something_else()
+        self._die(made)
+
+    def _after(self, made: Made) -> None:
+        if self._raging:
+            self._die(made)
+
+    def _die(self, made: Made) -> None:
+        if self._random.random() < self._weather.deaths / 2:
+            self.injected["function died"] += 1
+            self._dead = made.invocation
+            self._environments = [one for one in self._environments if one is not self.world.wiring]
+            raise Killed
+
+    def _something_else(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return
+        now = self.world.now()
+        due = [caller for caller in self.callers if not caller.done and caller.next_at <= now]
+        if due and self._random.random() < 0.5:
+            caller = self._random.choice(due)
+            self._meanwhile("at the same time: a request", lambda: caller.act(self.world, self._random))
+        elif self._pending:
+            queue, record = self._pending.pop(self._random.randrange(len(self._pending)))
+            self._meanwhile("at the same time: a message", lambda: self._hand_over(queue, record))
+
+    def _meanwhile(self, what: str, work: Callable[[], object]) -> None:
+        self.injected[what] += 1
+        self._busy, handler = self.world.wiring, (self.world.wire.handler, self.world.wire.about)
+        try:
+            self.world.elsewhere(work)
+        finally:
+            self._busy = None
+            self.world.wire.handler, self.world.wire.about = handler

@@ -1,0 +1,154 @@
+"""Whether all is well when everything is at rest: the one set of checks that every run of faults ends with."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from functions.shared.adapters.items import read_event, read_record
+from functions.shared.adapters.table import unmarshal
+from functions.shared.domain.announcement import announce_event
+from functions.shared.domain.ids import read_mark
+from functions.shared.domain.instance import Event, Instance
+from functions.shared.domain.status import Status
+from tests.books import deployment_id, should_have_machine
+from tests.integration import tally
+from tests.integration.callers import Caller
+from tests.integration.history import rebuilt
+from tests.integration.world import World
+
+_ON = frozenset({Status.RUNNING, Status.READY})
+_OFF = frozenset({Status.STOPPED, Status.EXITED})
+# What an accepted operation ends in, if nothing else was asked for after it. An instance may also fail.
+_ENDS = {
+    "delete": {Status.TERMINATED},
+    "stop": {Status.STOPPED, Status.TERMINATED},
+    "start": {Status.READY, Status.FAILED, Status.EXITED, Status.TERMINATED},
+    "restart": {Status.READY, Status.FAILED, Status.EXITED, Status.TERMINATED},
+}
+
+
+@dataclass
+class Verdict:
+    """`wrong` has a sentence for everything that is not as it should be."""
+
+    instances: int = 0
+    lost: int = 0
+    doubled: int = 0
+    left_over: int = 0
+    given_back: int = 0  # machines that were bought beside another of the same instance, and are gone
+    failed: Counter[str] = field(default_factory=Counter)  # by code
+    statuses: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+    def count(self) -> None:
+        tally.add(tally.INSTANCES, self.instances)
+        tally.add(tally.LOST, self.lost)
+        tally.add(tally.DOUBLED, self.doubled)
+        tally.add(tally.LEFT_OVER, self.left_over)
+        tally.add(tally.GIVEN_BACK, self.given_back)
+
+    def __str__(self) -> str:
+        numbers = f"{self.instances} instances, {self.lost} lost, {self.doubled} doubled"
+        more = f"{self.left_over} left over, {self.given_back} bought too many and given back"
+        return f"{numbers}, {more}; {dict(self.statuses)}; failed: {dict(self.failed)}"
+
+
+def judge(world: World, callers: Iterable[Caller], announced: Iterable[dict[str, Any]]) -> Verdict:
+    items = [unmarshal(item) for item in world.items()]
+    records = {item["id"]: read_record(item) for item in items if item.get("kind") == "instance"}
+    verdict = Verdict(instances=len(records))
+    verdict.statuses.update(str(record.status) for record in records.values())
+    verdict.failed.update(record.error.code for record in records.values() if record.error)
+    _at_rest(verdict, records.values(), items)
+    _callers(verdict, records, list(callers))
+    _machines(verdict, world, records)
+    events: dict[str, list[Event]] = {}
+    for item in items:
+        if item.get("kind") == "event" and "event" in item:
+            events.setdefault(item["pk"], []).append(read_event(item))
+    told = {one["id"] for one in announced}
+    for record in records.values():
+        _events(verdict, world, record, sorted(events.get(record.id, []), key=lambda one: one.sequence), told)
+    verdict.count()
+    return verdict
+
+
+def _at_rest(verdict: Verdict, records: Iterable[Instance], items: list[dict[str, Any]]) -> None:
+    for record in records:
+        if not record.at_rest:
+            verdict.wrong.append(f"{record.id} is {record.status} and not at rest")
+        if record.status is Status.FAILED and record.error is None:
+            verdict.wrong.append(f"{record.id} failed and does not say why")
+        if record.operation and not record.operation.ended:
+            verdict.wrong.append(f"{record.id} rests, and its {record.operation.kind} has not ended")
+    verdict.wrong += [f"{item['pk']} {item['sk']} is still due" for item in items if "due" in item]
+
+
+def _callers(verdict: Verdict, records: dict[str, Instance], callers: list[Caller]) -> None:
+    named = Counter(record.name for record in records.values())
+    for caller in callers:
+        verdict.wrong += caller.wrong
+        if len(caller.ids) != 1 or named[caller.name] != 1:
+            verdict.wrong.append(f"{caller.name} was answered {caller.ids} and has {named[caller.name]} records")
+        missing = [id_ for id_ in caller.ids if id_ not in records]
+        verdict.lost += len(missing)
+        verdict.wrong += [f"{id_} was accepted and is lost" for id_ in missing]
+        if caller.accepted and not missing and caller.ids:
+            record = records[caller.instance_id]
+            last = "delete" if "delete" in caller.accepted else caller.accepted[-1]
+            if record.status not in _ENDS[last]:
+                verdict.wrong.append(f"{record.id} is {record.status} after {caller.accepted}")
+
+
+def _machines(verdict: Verdict, world: World, records: dict[str, Instance]) -> None:
+    deployment = deployment_id(world.dynamodb, world.table_name)
+    known = {record.machine_id: record.id for record in records.values()}
+    held: dict[str, list[dict[str, Any]]] = {}
+    for machine in world.simulator.instances():
+        mark = read_mark(machine["name"], deployment) if deployment else None
+        held.setdefault(mark.instance_id if mark else known.get(machine["id"], ""), []).append(machine)
+    for id_, machines in held.items():
+        live = [machine for machine in machines if machine["removedAt"] is None]
+        verdict.given_back += max(0, len(machines) - len(live) - (not live))
+        if not id_:
+            continue
+        record = records.get(id_)
+        wanted = record.machine_id if record and should_have_machine(record) else None
+        verdict.doubled += len(live) > 1
+        verdict.left_over += sum(machine["id"] != wanted for machine in live)
+        if [machine["id"] for machine in live] != ([wanted] if wanted else []):
+            shown = [(machine["id"], machine["name"]) for machine in live]
+            verdict.wrong.append(f"{id_} is {record and record.status}, wants {wanted}; live: {shown}")
+    for record in records.values():
+        if should_have_machine(record) and record.id not in held:
+            verdict.wrong.append(f"{record.id} is {record.status} and has no machine at Novita")
+        for machine in held.get(record.id, []):
+            if machine["id"] == record.machine_id:
+                _status(verdict, record, machine["status"])
+
+
+def _status(verdict: Verdict, record: Instance, at_novita: str) -> None:
+    true = {
+        **dict.fromkeys(_ON, {"running"}),
+        **dict.fromkeys(_OFF, {"exited"}),
+        Status.FAILED: {"exited", "removed"},
+        Status.TERMINATED: {"removed"},
+    }
+    if at_novita not in true.get(record.status, set()):
+        verdict.wrong.append(f"{record.id} is {record.status}, and Novita says {at_novita}")
+
+
+def _events(
+    verdict: Verdict, world: World, record: Instance, events: list[Event], told: set[str]
+) -> None:
+    numbers = [event.sequence for event in events]
+    if numbers != list(range(1, record.sequence + 1)):
+        verdict.wrong.append(f"{record.id} has events {numbers} and is at {record.sequence}")
+    untold = [event.type for event in events if event.id not in told]
+    if untold:
+        verdict.wrong.append(f"{record.id}: nobody was told of {untold}")
+    if record.webhook_url:
+        stored = [announce_event(event).body for event in events]
+        if rebuilt(world, record.webhook_url) != stored:
+            verdict.wrong.append(f"{record.id}: its receiver's history is not the one that is stored")

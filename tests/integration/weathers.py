@@ -1,0 +1,94 @@
+"""Kinds of bad weather: each fault alone, and all of them together."""
+
+import json
+from typing import Any
+
+from tests.integration.proxy import Fault, Kind
+from tests.integration.turmoil import Weather
+
+TABLE = frozenset(
+    {"GetItem", "PutItem", "UpdateItem", "DeleteItem", "Query", "TransactWriteItems", "BatchGetItem"}
+)
+WRITES = frozenset({"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"})
+SEND = frozenset({"SendMessage"})
+QUEUE = frozenset({"SendMessage", "ChangeMessageVisibility"})
+TOPIC = frozenset({"Publish"})
+AWS = TABLE | QUEUE | TOPIC | {"GetSecretValue"}
+
+_EMPTY = json.dumps({"instances": [], "total": 0})
+# The path of Novita's list, and how a page of it is asked for.
+_LIST: dict[str, Any] = {"kind": "garbage", "path": "/gpu/instances", "contentType": "application/json"}
+_CREATE = "/gpu/instance/create"
+
+
+def _actions(rate: float, **fault: Any) -> tuple[dict[str, Any], ...]:
+    paths = (_CREATE, "/gpu/instance/start", "/gpu/instance/stop", "/gpu/instance/restart", "/gpu/instance/delete")
+    return tuple({**fault, "path": path, "rate": rate} for path in paths)
+
+
+ALONE: dict[str, Weather] = {
+    "messages doubled": Weather(wire=(Fault(Kind.DOUBLE, SEND, 0.5),)),
+    "messages delayed and reordered": Weather(wire=(Fault(Kind.HOLD, SEND, 0.6),)),
+    "messages lost": Weather(wire=(Fault(Kind.LOSE, SEND, 0.6),)),
+    "table throttled": Weather(wire=(Fault(Kind.THROTTLE, TABLE, 0.02, 5),)),
+    "answers of the table lost": Weather(wire=(Fault(Kind.LOST_ANSWER, TABLE, 0.08, 2),)),
+    "calls to the table doubled": Weather(wire=(Fault(Kind.DOUBLE, WRITES, 0.2),)),
+    "connections dropped": Weather(wire=(Fault(Kind.DROP, AWS, 0.03, 4),)),
+    "queue refusing": Weather(wire=(Fault(Kind.REFUSE, QUEUE, 0.5, 3),)),
+    "topic refusing": Weather(wire=(Fault(Kind.REFUSE, TOPIC, 0.5, 4), Fault(Kind.LOST_ANSWER, TOPIC, 0.2))),
+    "stream records lost and doubled": Weather(stream_lost=0.3, stream_doubled=0.3),
+    "Novita failing after commit": Weather(novita=_actions(0.5, kind="status", status=500, commit=True)),
+    "Novita gone after commit": Weather(novita=_actions(0.5, kind="disconnect", commit=True)),
+    "Novita failing before commit": Weather(novita=_actions(0.5, kind="status", status=502)),
+    "list lagging": Weather(
+        novita_settings=(("listLagSeconds", 90),),
+        novita=({"kind": "disconnect", "path": _CREATE, "commit": True, "rate": 0.3},),
+    ),
+    "list empty": Weather(
+        novita=(
+            {**_LIST, "body": _EMPTY, "rate": 0.5},
+            {"kind": "disconnect", "path": _CREATE, "commit": True, "rate": 0.3},
+        )
+    ),
+    "list with a page missing": Weather(
+        novita_settings=(("maxPageSize", 2),), novita=({**_LIST, "body": _EMPTY, "rate": 0.3},)
+    ),
+    "clocks a minute apart": Weather(skew_seconds=60),
+    "two reconcilers at once": Weather(two_sweeps=1.0),
+    "functions dying": Weather(deaths=0.02),
+    "functions at the same time": Weather(meanwhile=0.05),
+    "receivers failing": Weather(receivers_fail=0.4),
+}
+# In these a machine may be bought beside one that nobody knew of; in no other.
+MAY_BUY_TWO = frozenset({"list empty", "list lagging"})
+
+ALL = Weather(
+    wire=(
+        Fault(Kind.DOUBLE, SEND, 0.08),
+        Fault(Kind.HOLD, SEND, 0.08),
+        Fault(Kind.LOSE, SEND, 0.08),
+        Fault(Kind.REFUSE, QUEUE, 0.02, 4),
+        Fault(Kind.THROTTLE, TABLE, 0.003, 5),
+        Fault(Kind.LOST_ANSWER, AWS, 0.01, 2),
+        Fault(Kind.DROP, AWS, 0.005, 4),
+        Fault(Kind.DOUBLE, WRITES, 0.01),
+        Fault(Kind.SLOW, TABLE, 0.002),
+        Fault(Kind.THROTTLE, TOPIC | QUEUE, 0.02, 4),
+    ),
+    novita=(
+        *_actions(0.08, kind="status", status=500, commit=True),
+        *_actions(0.05, kind="disconnect", commit=True),
+        *_actions(0.04, kind="status", status=503),
+        {"kind": "status", "status": 429, "retryAfter": 2, "path": "", "rate": 0.01},
+        {"kind": "disconnect", "path": "/gpu/instance", "method": "GET", "rate": 0.03},
+        {**_LIST, "body": _EMPTY, "rate": 0.1},
+    ),
+    novita_settings=(("listLagSeconds", 20),),
+    deaths=0.004,
+    meanwhile=0.01,
+    skew_seconds=60,
+    stream_lost=0.1,
+    stream_doubled=0.1,
+    two_sweeps=0.3,
+    receivers_fail=0.2,
+)
