@@ -93,6 +93,7 @@ class FaultProxy:
     faults: Sequence[Fault] = ()
     hold_seconds: float = 90.0  # the longest that a message is held back
     injected: Counter[str] = field(default_factory=Counter)
+    filled: set[str] = field(default_factory=set)  # queues in which something can be seen now
     _held: list[tuple[datetime, int, Call]] = field(default_factory=list)
     _in_a_row: dict[Fault, int] = field(default_factory=dict)
     _numbers: int = 0
@@ -191,6 +192,8 @@ class FaultProxy:
         return self._forward(call)
 
     def _forward(self, call: Call) -> Answer:
+        if call.action == "SendMessage" or call.content.get("VisibilityTimeout") == 0:
+            self.filled.add(call.content["QueueUrl"].rpartition("-")[2])
         headers = call.headers | {"Content-Length": str(len(call.body))}
         return Answer(*exchange(self.target, call.method, call.path, call.body, headers))
 
