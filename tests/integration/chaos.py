@@ -82,6 +82,7 @@ def run(
     turmoil.run(callers, calm_after=300)
     verdict = judge(world, callers, subscriber.received())
     verdict.wrong += _live_messages(world, turmoil)
+    turmoil.injected["webhook received again"] += _received_again(world, callers)
     tally.add_faults(turmoil.injected)
     return verdict, turmoil
 
@@ -93,6 +94,12 @@ def _answers(world: World, callers: list[Caller], random: Random, fail: float) -
             statuses = [random.choice((500, 503, 302, 429)) if random.random() < fail else 200 for _ in range(30)]
             headers = {"Retry-After": "30"}
             world.simulator.answer(url.rpartition("/")[2], *({"status": s, "headers": headers} for s in statuses))
+
+
+def _received_again(world: World, callers: list[Caller]) -> int:
+    urls = (caller.body["webhookUrl"] for caller in callers if "webhookUrl" in caller.body)
+    boxes = [world.simulator.inbox(url.rpartition("/")[2]) for url in urls]
+    return sum(len(box) - len({message["headers"]["webhook-id"] for message in box}) for box in boxes)
 
 
 def _live_messages(world: World, turmoil: Turmoil) -> list[str]:

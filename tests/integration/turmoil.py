@@ -32,7 +32,7 @@ _MINUTE = timedelta(minutes=1)
 _BACK_AFTER = timedelta(seconds=180)  # a message whose function died or could not put it back
 _CLIENTS: dict[tuple[str, str], Any] = {}
 _ENVIRONMENTS = 4
-_QUIET_SWEEPS = 8  # in a row without anything to do, and then it is believed
+_QUIET_SWEEPS = 4  # in a row without anything to do, and then it is believed
 _MOST_TURNS = 40_000
 
 
@@ -96,6 +96,7 @@ class Turmoil:
         world.wire.before, world.wire.after = self._before, self._after
         world.restart()
         if weather.novita_settings:
+            self.injected["Novita: list lagging or in small pages"] += 1
             world.simulator.settings(**dict(weather.novita_settings))
         for number, fault in enumerate(weather.novita):
             world.simulator.fault(**{"seed": number + random.randrange(1_000_000), **fault})
@@ -120,7 +121,8 @@ class Turmoil:
         self._raging = False
         applied = ((fault["kind"], fault["commit"], fault["applied"]) for fault in self.world.simulator.faults())
         for kind, commit, times in applied:
-            self.injected[f"Novita: {kind}{' after commit' if commit else ''}"] += times
+            if times:
+                self.injected[f"Novita: {kind}{' after commit' if commit else ''}"] += times
         self.world.simulator.clear_faults()
         self.world.simulator.settings(listLagSeconds=2)
         self._proxy.faults = ()
@@ -168,11 +170,14 @@ class Turmoil:
         self.world.wire.calls.clear()
 
     def _ask(self) -> int:
-        now = self.world.now()
-        due = [caller for caller in self.callers if not caller.done and caller.next_at <= now]
+        due = self._due_callers()
         for caller in due:
-            caller.act(self.world, self._random)
+            if not caller.done:  # it may have come to its end meanwhile
+                caller.act(self.world, self._random)
         return len(due)
+
+    def _due_callers(self) -> list[Caller]:
+        return [caller for caller in self.callers if not caller.done and caller.next_at <= self.world.now()]
 
     def _stream(self) -> int:
         """Every change of an event that is due is one record of the stream, which may be lost or doubled."""
@@ -297,8 +302,7 @@ class Turmoil:
     def _something_else(self) -> None:
         if threading.current_thread() is not threading.main_thread():
             return
-        now = self.world.now()
-        due = [caller for caller in self.callers if not caller.done and caller.next_at <= now]
+        due = self._due_callers()
         if due and self._random.random() < 0.5:
             caller = self._random.choice(due)
             self._meanwhile("at the same time: a request", lambda: caller.act(self.world, self._random))
