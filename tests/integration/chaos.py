@@ -91,9 +91,13 @@ def _answers(world: World, callers: list[Caller], random: Random, fail: float) -
     """What each receiver answers before it answers well for ever."""
     for caller in callers:
         if fail and (url := caller.body.get("webhookUrl")):
-            statuses = [random.choice((500, 503, 302, 429)) if random.random() < fail else 200 for _ in range(30)]
+            statuses = [
+                random.choice((500, 503, 302, 429)) if random.random() < fail else 200 for _ in range(30)
+            ]
             headers = {"Retry-After": "30"}
-            world.simulator.answer(url.rpartition("/")[2], *({"status": s, "headers": headers} for s in statuses))
+            world.simulator.answer(
+                url.rpartition("/")[2], *({"status": s, "headers": headers} for s in statuses)
+            )
 
 
 def _received_again(world: World, callers: list[Caller]) -> int:

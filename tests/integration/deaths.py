@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from tests.integration import tally
 from tests.integration.wire import Killed, Made
 from tests.integration.world import World
 
@@ -131,6 +132,7 @@ class Deaths:
         nth = self._made[made.about][made.handler, made.name]
         if deaths and deaths[0] == Point(made.handler, made.name, nth, after):
             deaths.pop(0)
+            tally.add(tally.KILL_POINTS)
             self._dead = made.invocation
             self._made[made.about] = self._begun[made.about][1].copy()  # it begins anew
             raise Killed

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import cached_property
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from random import Random
 from typing import Any
@@ -61,13 +62,13 @@ class Call:
         target = self.headers.get("X-Amz-Target", "")
         return {"DynamoDB_20120810": "dynamodb", "AmazonSQS": "sqs"}.get(target.partition(".")[0], "other")
 
-    @property
+    @cached_property
     def action(self) -> str:
         if target := self.headers.get("X-Amz-Target"):
             return target.rpartition(".")[2]
         return parse_qs(self.body.decode()).get("Action", [""])[0]
 
-    @property
+    @cached_property
     def content(self) -> dict[str, Any]:
         read: dict[str, Any] = json.loads(self.body) if self.headers.get("X-Amz-Target") else {}
         return read
@@ -185,10 +186,9 @@ class FaultProxy:
         if self.now and call.action == "SendMessage" and (delay := call.content.get("DelaySeconds")):
             self._hold(call.having(DelaySeconds=0), delay)
             return self._taken(call)
-        if self.now and call.action == "ChangeMessageVisibility":
-            if wait := call.content["VisibilityTimeout"]:
-                self._hold(call.having(VisibilityTimeout=0), wait)
-                return self._forward(call.having(VisibilityTimeout=UNSEEN_SECONDS))
+        if self.now and (wait := call.content.get("VisibilityTimeout")):
+            self._hold(call.having(VisibilityTimeout=0), wait)
+            return self._forward(call.having(VisibilityTimeout=UNSEEN_SECONDS))
         return self._forward(call)
 
     def _forward(self, call: Call) -> Answer:
@@ -216,7 +216,7 @@ def _handler(proxy: FaultProxy) -> type[BaseHTTPRequestHandler]:
         wbufsize = -1  # one packet for an answer
         disable_nagle_algorithm = True
 
-        def do_POST(self) -> None:  # noqa: N802  # the base class's name
+        def do_POST(self) -> None:  # the base class's name
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             answer = proxy.answer(Call("POST", self.path, dict(self.headers.items()), body))
             if answer is None:

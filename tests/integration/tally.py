@@ -29,4 +29,8 @@ def lines(totals: Counter[str]) -> list[str]:
     faults = {name.removeprefix(FAULT): n for name, n in sorted(totals.items()) if name.startswith(FAULT)}
     shown = [f"{name}: {totals[name]}" for name in (KILL_POINTS, INSTANCES, LOST, DOUBLED, LEFT_OVER)]
     shown.append(f"{GIVEN_BACK}: {totals[GIVEN_BACK]}")
-    return [*shown, f"faults injected: {sum(faults.values())}", *(f"  {n} {kind}" for kind, n in faults.items())]
+    return [
+        *shown,
+        f"faults injected: {sum(faults.values())}",
+        *(f"  {n} {kind}" for kind, n in faults.items()),
+    ]

@@ -1,6 +1,5 @@
 """What subscribers of the topic get: each event at least once, and by a filter policy only what is theirs."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

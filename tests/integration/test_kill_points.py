@@ -139,9 +139,7 @@ def _without_repeats(found: dict[str, list[Point]]) -> dict[str, list[Point]]:
     return kept
 
 
-def test_a_function_that_dies_at_any_call_loses_nothing_and_buys_nothing_twice(
-    world: World, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_function_that_dies_at_any_call_loses_nothing_and_buys_nothing_twice(world: World) -> None:
     world.wiring.deployments.id()
     recorded, creating = _recorded(world, CREATE, "recorded", "c")
     found = {"create": creating}
@@ -155,10 +153,6 @@ def test_a_function_that_dies_at_any_call_loses_nothing_and_buys_nothing_twice(
         enough = max(needed["stop"], needed["start"]) if name == "stop" else needed[name]
         _died_everywhere(world, flow, ids[:enough], found[name])
 
-    with capsys.disabled():
-        tried = {name: len(some) for name, some in found.items()}
-        print(f" kill points tried: {sum(tried.values())} {tried} on {len(ids)} instances", end="")  # noqa: T201
-
 
 def _from(call: str, found: list[Point]) -> list[Point]:
     """What comes from there on, without what is around every call alike."""
@@ -167,9 +161,7 @@ def _from(call: str, found: list[Point]) -> list[Point]:
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_whoever_dies_while_a_purchase_is_unclear_buys_exactly_one(
-    world: World, commit: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_whoever_dies_while_a_purchase_is_unclear_buys_exactly_one(world: World, commit: bool) -> None:
     world.wiring.deployments.id()
     world.simulator.settings(listLagSeconds=0)
     create = "/gpu/instance/create"
@@ -180,13 +172,8 @@ def test_whoever_dies_while_a_purchase_is_unclear_buys_exactly_one(
 
     _died_everywhere(world, CREATE, [f"i{number}" for number in range(len(lives(found)))], found)
 
-    with capsys.disabled():
-        print(f" kill points tried: {len(found)}", end="")  # noqa: T201
 
-
-def test_whoever_dies_while_a_machine_that_never_boots_is_given_back_leaves_none(
-    world: World, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_whoever_dies_while_a_machine_that_never_boots_is_given_back_leaves_none(world: World) -> None:
     world.simulator.settings(bootSeconds=100_000)
     history = ("instance.creating", "instance.starting", "instance.failed")
     failing = Flow(Status.FAILED, history, partial(_create, maxWaitTime=30_000))
@@ -196,8 +183,6 @@ def test_whoever_dies_while_a_machine_that_never_boots_is_given_back_leaves_none
     _died_everywhere(world, failing, [f"i{number}" for number in range(len(lives(found)))], found)
 
     assert world.simulator.live() == []
-    with capsys.disabled():
-        print(f" kill points tried: {len(found)}", end="")  # noqa: T201
 
 
 def test_a_request_that_died_and_is_not_repeated_leaves_an_instance_or_nothing(world: World) -> None:

@@ -3,8 +3,6 @@
 import json
 from collections import Counter
 
-import pytest
-
 from functions.shared.domain.status import Status
 from tests.integration.conftest import Build
 from tests.integration.deaths import Deaths, lives, points
@@ -39,9 +37,7 @@ def _published(world: World) -> Counter[str]:
     return Counter(json.loads(call.params["Message"])["instanceId"] for call in calls)
 
 
-def test_an_event_is_told_to_everybody_whoever_dies_while_telling_it(
-    world: World, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_event_is_told_to_everybody_whoever_dies_while_telling_it(world: World) -> None:
     world.cold = lambda _: True
     _import(world, "recorded")
     _tell(world)
@@ -59,13 +55,9 @@ def test_an_event_is_told_to_everybody_whoever_dies_while_telling_it(
     published = _published(world)
     assert [id_ for id_ in ids if not received[id_]] == []
     assert [id_ for id_ in ids if not published[id_]] == []
-    with capsys.disabled():
-        print(f" kill points tried: {len(found)} on {len(ids)} instances", end="")  # noqa: T201
 
 
-def test_a_sweep_that_dies_at_any_call_is_made_good_by_the_next(
-    build: Build, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_sweep_that_dies_at_any_call_is_made_good_by_the_next(build: Build) -> None:
     world = build(BOOT_MAX_WAIT="86400")
     world.announcing = False
     world.cold = lambda _: True
@@ -95,8 +87,6 @@ def test_a_sweep_that_dies_at_any_call_is_made_good_by_the_next(
 
     assert {world.record(id_).status for id_ in waiting} == {Status.RUNNING}
     assert {world.record(id_).status for id_ in drifted} == {Status.EXITED}
-    with capsys.disabled():
-        print(f" kill points tried: {len(found)} in {len(lives(found))} rounds", end="")  # noqa: T201
 
 
 def _waiting(world: World, name: str) -> str:

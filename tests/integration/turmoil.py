@@ -119,7 +119,9 @@ class Turmoil:
 
     def _calm(self) -> None:
         self._raging = False
-        applied = ((fault["kind"], fault["commit"], fault["applied"]) for fault in self.world.simulator.faults())
+        applied = (
+            (fault["kind"], fault["commit"], fault["applied"]) for fault in self.world.simulator.faults()
+        )
         for kind, commit, times in applied:
             if times:
                 self.injected[f"Novita: {kind}{' after commit' if commit else ''}"] += times

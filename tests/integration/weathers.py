@@ -22,7 +22,13 @@ _CREATE = "/gpu/instance/create"
 
 
 def _actions(rate: float, **fault: Any) -> tuple[dict[str, Any], ...]:
-    paths = (_CREATE, "/gpu/instance/start", "/gpu/instance/stop", "/gpu/instance/restart", "/gpu/instance/delete")
+    paths = (
+        _CREATE,
+        "/gpu/instance/start",
+        "/gpu/instance/stop",
+        "/gpu/instance/restart",
+        "/gpu/instance/delete",
+    )
     return tuple({**fault, "path": path, "rate": rate} for path in paths)
 
 

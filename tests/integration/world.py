@@ -139,9 +139,7 @@ class World:
     def restart(self) -> None:
         """All functions cold: nothing is remembered but what the table holds."""
         skew = self.skew()
-        self.wiring = self._wired_by(
-            Settings.read(self.environment), lambda: self._now + skew, self.advance
-        )
+        self.wiring = self._wired_by(Settings.read(self.environment), lambda: self._now + skew, self.advance)
         self.wiring.wire = self.wire
         self.wiring.tick = self.tick
         wiring.use(self.wiring)
