@@ -79,7 +79,7 @@ def run(
     callers = [plan(number, world.now(), over_seconds, random, hook) for number in range(instances)]
     _answers(world, callers, random, weather.receivers_fail)
     turmoil = Turmoil(world, proxy, random, weather)
-    turmoil.run(callers, calm_after=300)
+    turmoil.run(callers, calm_after=120)
     verdict = judge(world, callers, subscriber.received())
     verdict.wrong += _live_messages(world, turmoil)
     turmoil.injected["webhook received again"] += _received_again(world, callers)
@@ -110,7 +110,7 @@ def _live_messages(world: World, turmoil: Turmoil) -> list[str]:
     """Messages that still do something when all is at rest: there is one chain of steps, and it has ended."""
     before = {record.id: record for record in world.records()}
     world.simulator.clear_calls()
-    for queue, body in turmoil.sent[-300:]:
+    for queue, body in turmoil.sent[-150:]:
         if queue != "webhook":
             world.handle(queue, world.as_received(queue, body))
     after = {record.id: record for record in world.records()}
@@ -134,7 +134,7 @@ def main(arguments: list[str] | None = None) -> int:
         simulator = stack.enter_context(running())
         proxy = stack.enter_context(FaultProxy(emulator.url))
         world = stack.enter_context(disturbed(emulator, simulator, table_definition(), proxy))
-        over = asked.over or max(600.0, asked.instances * 3.0)
+        over = asked.over or max(600.0, asked.instances * 1.2)
         verdict, _ = run(world, proxy, Random(seed), ALL, asked.instances, over)
     for line in (*tally.lines(tally.counts), str(verdict), *verdict.wrong):
         print(line)  # noqa: T201
