@@ -18,7 +18,7 @@ export UV_CACHE_DIR ?= $(CURDIR)/.build/uv
 export JSII_RUNTIME_PACKAGE_CACHE_ROOT ?= $(CURDIR)/.build/jsii
 
 .DEFAULT_GOAL := help
-.PHONY: help run test unit matrix check synth deploy smoke teardown bench lock readme clean
+.PHONY: help run test unit matrix check chaos synth deploy smoke teardown bench lock readme clean
 
 help: ## what there is
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -45,6 +45,9 @@ check: $(READY) ## lint, format, types, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
+
+chaos: $(READY) ## everything goes wrong at once, over 1,000 instances (SEED=, INSTANCES=): takes a while
+	@$(BIN)/python -m tests.integration.chaos $(addprefix --seed ,$(SEED)) $(addprefix --instances ,$(INSTANCES))
 
 synth: $(READY) ## the CloudFormation templates, in cdk.out, linted
 	CDK_OUTDIR=cdk.out $(BIN)/python app.py
