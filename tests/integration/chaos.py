@@ -69,34 +69,36 @@ def disturbed(
     simulator.reset()
 
 
+def callers_of(world: World, random: Random, instances: int, over_seconds: float) -> list[Caller]:
+    hook = world.simulator.inbox_url("box")
+    return [plan(number, world.now(), over_seconds, random, hook) for number in range(instances)]
+
+
 def run(
-    world: World, proxy: FaultProxy, random: Random, weather: Weather, instances: int, over_seconds: float
+    world: World, proxy: FaultProxy, random: Random, weather: Weather, callers: list[Caller]
 ) -> tuple[Verdict, Turmoil]:
-    """So many instances asked for over that time, in that weather; and what to say when all are at rest."""
+    """Everything that the callers ask for, in that weather; and what to say when all are at rest."""
     randomness.seed(random.random())
     subscriber = Subscriber(world)
-    hook = world.simulator.inbox_url("box")
-    callers = [plan(number, world.now(), over_seconds, random, hook) for number in range(instances)]
-    _answers(world, callers, random, weather.receivers_fail)
+    _plan_answers(world, callers, random, weather.receivers_fail)
     turmoil = Turmoil(world, proxy, random, weather)
     turmoil.run(callers, calm_after=120)
     verdict = judge(world, callers, subscriber.received())
+    verdict.count()
     verdict.wrong += _live_messages(world, turmoil)
     turmoil.injected["webhook received again"] += _received_again(world, callers)
-    tally.add_faults(turmoil.injected)
+    tally.add_faults(+turmoil.injected)
     return verdict, turmoil
 
 
-def _answers(world: World, callers: list[Caller], random: Random, fail: float) -> None:
+def _plan_answers(world: World, callers: list[Caller], random: Random, fail: float) -> None:
     """What each receiver answers before it answers well for ever."""
     for caller in callers:
         if fail and (url := caller.body.get("webhookUrl")):
-            statuses = [
-                random.choice((500, 503, 302, 429)) if random.random() < fail else 200 for _ in range(30)
-            ]
-            headers = {"Retry-After": "30"}
+            bad = [random.random() < fail for _ in range(30)]
+            answers = [{"status": random.choice((500, 503, 302, 429)) if one else 200} for one in bad]
             world.simulator.answer(
-                url.rpartition("/")[2], *({"status": s, "headers": headers} for s in statuses)
+                url.rpartition("/")[2], *({**answer, "headers": {"Retry-After": "30"}} for answer in answers)
             )
 
 
@@ -135,7 +137,8 @@ def main(arguments: list[str] | None = None) -> int:
         proxy = stack.enter_context(FaultProxy(emulator.url))
         world = stack.enter_context(disturbed(emulator, simulator, table_definition(), proxy))
         over = asked.over or max(600.0, asked.instances * 1.2)
-        verdict, _ = run(world, proxy, Random(seed), ALL, asked.instances, over)
+        random = Random(seed)
+        verdict, _ = run(world, proxy, random, ALL, callers_of(world, random, asked.instances, over))
     for line in (*tally.lines(tally.counts), str(verdict), *verdict.wrong):
         print(line)  # noqa: T201
     outcome = f"{len(verdict.wrong)} things are wrong" if verdict.wrong else "all is well"

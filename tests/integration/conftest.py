@@ -12,8 +12,9 @@ from local.novita.client import Simulator
 from local.novita.process import running
 from local.ports import Ports
 from tests.infra.roles import Right
-from tests.integration import definition
+from tests.integration import chaos, definition
 from tests.integration.alarms import Metrics
+from tests.integration.proxy import FaultProxy
 from tests.integration.rights import Rights, synthesised
 from tests.integration.world import World
 
@@ -90,3 +91,18 @@ def measured() -> Iterator[Measured]:
     """The metrics that are written from then on, until the test is over."""
     with ExitStack() as until_the_end:
         yield lambda world: until_the_end.enter_context(redirect_stdout(Metrics(world.now)))
+
+
+@pytest.fixture(scope="session")
+def proxy(emulator: Emulator) -> Iterator[FaultProxy]:
+    with FaultProxy(emulator.url) as started:
+        yield started
+
+
+@pytest.fixture
+def disturbed(
+    emulator: Emulator, novita: Simulator, table_definition: dict[str, Any], proxy: FaultProxy
+) -> Iterator[World]:
+    """A world whose functions reach the emulator through the proxy."""
+    with chaos.disturbed(emulator, novita, table_definition, proxy) as made:
+        yield made

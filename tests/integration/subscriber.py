@@ -2,6 +2,7 @@
 
 import json
 from typing import Any
+from uuid import uuid4
 
 from tests.integration.world import World
 
@@ -9,7 +10,7 @@ from tests.integration.world import World
 class Subscriber:
     def __init__(self, world: World, policy: dict[str, Any] | None = None) -> None:
         self._sqs = world.sqs
-        name = f"{world.table_name}-{abs(hash(json.dumps(policy)))}"
+        name = f"{world.table_name}-{uuid4().hex}"
         self._url = world.sqs.create_queue(QueueName=name)["QueueUrl"]
         wanted = ["QueueArn"]
         arn = world.sqs.get_queue_attributes(QueueUrl=self._url, AttributeNames=wanted)["Attributes"][

@@ -1,14 +1,10 @@
 """Each fault alone: whatever goes wrong at the wire, at Novita or with the clocks, the books balance."""
 
-from collections.abc import Iterator
 from random import Random
-from typing import Any
 
 import pytest
 
-from local.emulator import Emulator
-from local.novita.client import Simulator
-from tests.integration.chaos import disturbed, run
+from tests.integration.chaos import callers_of, run
 from tests.integration.proxy import FaultProxy
 from tests.integration.weathers import ALL, ALONE, MAY_BUY_TWO
 from tests.integration.world import World
@@ -20,25 +16,14 @@ MIXED_OVER_SECONDS = 600.0
 SEED = 7
 
 
-@pytest.fixture(scope="module")
-def proxy(emulator: Emulator) -> Iterator[FaultProxy]:
-    with FaultProxy(emulator.url) as started:
-        yield started
-
-
-@pytest.fixture
-def world(
-    emulator: Emulator, novita: Simulator, table_definition: dict[str, Any], proxy: FaultProxy
-) -> Iterator[World]:
-    with disturbed(emulator, novita, table_definition, proxy) as made:
-        yield made
-
-
 @pytest.mark.parametrize("name", ALONE)
 def test_one_kind_of_fault_loses_nothing_and_doubles_nothing(
-    world: World, proxy: FaultProxy, name: str
+    disturbed: World, proxy: FaultProxy, name: str
 ) -> None:
-    verdict, turmoil = run(world, proxy, Random(SEED), ALONE[name], INSTANCES, OVER_SECONDS)
+    random = Random(SEED)
+    callers = callers_of(disturbed, random, INSTANCES, OVER_SECONDS)
+
+    verdict, turmoil = run(disturbed, proxy, random, ALONE[name], callers)
 
     assert verdict.wrong == []
     assert verdict.instances == INSTANCES
@@ -46,8 +31,11 @@ def test_one_kind_of_fault_loses_nothing_and_doubles_nothing(
     assert name in MAY_BUY_TWO or verdict.given_back == 0
 
 
-def test_all_faults_at_once_lose_nothing_and_double_nothing(world: World, proxy: FaultProxy) -> None:
-    verdict, turmoil = run(world, proxy, Random(SEED), ALL, MIXED_INSTANCES, MIXED_OVER_SECONDS)
+def test_all_faults_at_once_lose_nothing_and_double_nothing(disturbed: World, proxy: FaultProxy) -> None:
+    random = Random(SEED)
+    callers = callers_of(disturbed, random, MIXED_INSTANCES, MIXED_OVER_SECONDS)
+
+    verdict, turmoil = run(disturbed, proxy, random, ALL, callers)
 
     assert verdict.wrong == []
     assert verdict.instances == MIXED_INSTANCES

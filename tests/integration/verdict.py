@@ -77,7 +77,6 @@ def judge(world: World, callers: Iterable[Caller], announced: Iterable[dict[str,
     told = {one["id"] for one in announced}
     for record in records.values():
         _events(verdict, world, record, sorted(events.get(record.id, []), key=lambda one: one.sequence), told)
-    verdict.count()
     return verdict
 
 

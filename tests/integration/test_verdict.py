@@ -1,0 +1,107 @@
+"""The checks at rest notice what they are there for: each thing that is put wrong by hand is named."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from functions.shared.domain.ids import machine_name
+from tests.integration.callers import Caller
+from tests.integration.chaos import run
+from tests.integration.proxy import FaultProxy
+from tests.integration.subscriber import Subscriber
+from tests.integration.turmoil import Weather
+from tests.integration.verdict import Verdict, judge
+from tests.integration.world import World
+
+
+def _key(pk: str, sk: str) -> dict[str, Any]:
+    return {"pk": {"S": pk}, "sk": {"S": sk}}
+
+
+def _lose_the_record(world: World, id_: str) -> None:
+    world.dynamodb.delete_item(TableName=world.table_name, Key=_key(id_, "record"))
+
+
+def _lose_an_event(world: World, id_: str) -> None:
+    world.dynamodb.delete_item(TableName=world.table_name, Key=_key(id_, "event#0000000002"))
+
+
+def _leave_something_due(world: World, id_: str) -> None:
+    item = {**_key(id_, "later"), "due": {"S": "instance"}, "dueAt": {"N": "1"}}
+    world.dynamodb.put_item(TableName=world.table_name, Item=item)
+
+
+def _buy_another(world: World, id_: str) -> None:
+    name = machine_name("c0", world.wiring.deployments.id(), id_, 2)
+    world.simulator.put_instance(name=name, status="running")
+
+
+def _stop_its_machine(world: World, id_: str) -> None:
+    world.simulator.patch_instance(world.record(id_).machine_id or "", status="exited")
+
+
+def _remove_its_machine(world: World, id_: str) -> None:
+    world.simulator.patch_instance(world.record(id_).machine_id or "", status="removed")
+
+
+def _forget_what_was_delivered(world: World, _: str) -> None:
+    world.simulator.clear_inbox("box-0")
+
+
+WRONG: dict[str, tuple[Callable[[World, str], None], str]] = {
+    "record lost": (_lose_the_record, "was accepted and is lost"),
+    "event lost": (_lose_an_event, "has events"),
+    "still due": (_leave_something_due, "is still due"),
+    "bought twice": (_buy_another, "live:"),
+    "status untrue": (_stop_its_machine, "and Novita says exited"),
+    "machine gone": (_remove_its_machine, "live: []"),
+    "webhook not delivered": (_forget_what_was_delivered, "its receiver's history is not"),
+}
+
+
+@pytest.fixture
+def caller(disturbed: World) -> Caller:
+    body = {
+        "name": "c0",
+        "productName": "RTX 4090 24GB",
+        "templateId": "107672",
+        "webhookUrl": disturbed.simulator.inbox_url("box-0"),
+    }
+    return Caller("c0", body, [(0.0, "create")], disturbed.now())
+
+
+def _rested(world: World, proxy: FaultProxy, caller: Caller) -> list[dict[str, Any]]:
+    """What was announced until all was at rest."""
+    announced: list[dict[str, Any]] = []
+    subscriber = Subscriber(world)
+    verdict, _ = run(world, proxy, Random(1), Weather(), [caller])
+    assert verdict.wrong == []
+    announced += subscriber.received()
+    return announced
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_at_rest_is_named(
+    disturbed: World, proxy: FaultProxy, caller: Caller, name: str
+) -> None:
+    spoil, said = WRONG[name]
+    announced = _rested(disturbed, proxy, caller)
+
+    spoil(disturbed, caller.instance_id)
+    verdict = judge(disturbed, [caller], announced)
+
+    assert any(said in sentence for sentence in verdict.wrong), verdict.wrong
+    assert verdict.doubled == (name == "bought twice")
+    assert verdict.lost == (name == "record lost")
+
+
+def test_an_event_that_nobody_was_told_of_is_named(
+    disturbed: World, proxy: FaultProxy, caller: Caller
+) -> None:
+    announced = _rested(disturbed, proxy, caller)
+
+    verdict: Verdict = judge(disturbed, [caller], announced[1:])
+
+    assert any("nobody was told of" in sentence for sentence in verdict.wrong), verdict.wrong
