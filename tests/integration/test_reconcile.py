@@ -26,6 +26,26 @@ def test_a_machine_that_novita_stopped_shows_as_exited_after_a_sweep(world: Worl
     world.settle()
 
 
+def test_a_machine_that_somebody_starts_by_hand_after_its_instance_failed_is_stopped_again(
+    world: World,
+) -> None:
+    instance_id = world.create()
+    world.settle()
+    world.simulator.app(status=500)
+    world.call("POST", f"/api/instances/{instance_id}/restart")
+    world.settle()
+    failed = world.record(instance_id)
+    world.simulator.patch_instance(machine_of(world, instance_id), status="running")
+    world.advance(200)
+
+    world.sweep()
+    world.settle()
+
+    assert (failed.status, failed.at_rest) == (Status.FAILED, True)
+    assert world.record(instance_id).status is Status.FAILED
+    assert [machine["status"] for machine in world.simulator.live()] == ["exited"]
+
+
 def test_a_sweep_that_finds_everything_as_it_was_writes_no_record(world: World) -> None:
     running(world, 2)
     before = states(world)

@@ -10,7 +10,7 @@ from functions.shared.domain.decide import decide
 from functions.shared.domain.decision import Decision
 from functions.shared.domain.health import HealthCheck
 from functions.shared.domain.instance import Action, Instance, Operation
-from functions.shared.domain.observation import Missing, Observation, Seen, Unlisted
+from functions.shared.domain.observation import Act, Missing, Observation, Seen, Unlisted
 from functions.shared.domain.status import Status
 from tests.unit.builders import (
     NOW,
@@ -372,6 +372,17 @@ def test_a_machine_to_be_stopped_is_done_with_when_it_is_off() -> None:
     assert decision.record.duties == ()
     assert decision.record.at_rest
     assert decision.record.next_check_at is None
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_machine_that_runs_again_after_its_instance_failed_is_stopped_unless_it_is_kept(keep: bool) -> None:
+    record = new_instance(Status.FAILED, spec=new_spec(keep_on_failure=keep))
+
+    decision = decide(record, seen("running", ago(1)), NOW, POLICY)
+
+    assert decision.record.status is Status.FAILED
+    assert [duty.action for duty in decision.record.duties] == ([] if keep else [Action.STOP])
+    assert decision.call == (None if keep else Act(Action.STOP, OWN))
 
 
 def test_a_machine_that_ends_while_another_is_owed_is_not_yet_terminated() -> None:

@@ -150,6 +150,9 @@ def _follow(decision: Decision, machine: Machine, began: datetime) -> Decision:
             return decision.having(doubted=True) if record.status in _OFF else decision
         case Reading.RUNNING if record.status is Status.STOPPING:
             return _stop_again(decision, began)
+        case Reading.RUNNING if record.status is Status.FAILED and not record.spec.keep_on_failure:
+            # By hand, or by a start that came late; what has failed must not cost money.
+            return decision.owe(machine.id, Action.STOP)
         case Reading.EXITED if record.status is Status.STOPPING:
             return decision.move(Status.STOPPED, pending=None).operate("completed")
         case Reading.EXITED if record.status not in _OFF | {Status.FAILED}:
