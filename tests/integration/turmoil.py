@@ -33,7 +33,8 @@ _BACK_AFTER = timedelta(seconds=180)  # a message whose function died or could n
 _CLIENTS: dict[tuple[str, str], Any] = {}
 _ENVIRONMENTS = 4
 _QUIET_SWEEPS = 4  # in a row without anything to do, and then it is believed
-_MOST_TURNS = 40_000
+_LONGEST_ASKING = timedelta(hours=4)
+_LONGEST_WAY_TO_REST = timedelta(hours=4)  # longer than any deadline, and than all waits between webhooks
 
 
 class ProductionWiring(WatchedWiring):
@@ -107,9 +108,7 @@ class Turmoil:
         """In bad weather until everybody has asked for everything and some time is over, then to rest."""
         self.callers = callers
         world, begun = self.world, self.world.now()
-        for _ in range(_MOST_TURNS):
-            if all(caller.done for caller in callers) or world.now() - begun > timedelta(hours=4):
-                break
+        while not all(caller.done for caller in callers) and world.now() - begun < _LONGEST_ASKING:
             self._turn()
         end = world.now() + timedelta(seconds=calm_after)
         while world.now() < end:
@@ -131,16 +130,16 @@ class Turmoil:
 
     def _rest(self) -> None:
         """Until nothing is due, nothing is under way, and several sweeps find nothing to do."""
-        quiet = 0
-        for _ in range(_MOST_TURNS):
+        quiet, end = 0, self.world.now() + _LONGEST_WAY_TO_REST
+        while self.world.now() < end:
             swept = self._swept_at
             nothing = not self._turn() and self._still()
             quiet = quiet + (self._swept_at != swept) if nothing else 0
             if quiet >= _QUIET_SWEEPS:
                 self.injected.update(self._proxy.injected)
                 return
-        records = [f"{r.id} {r.status}" for r in self.world.records() if not r.at_rest]
-        raise AssertionError(f"not at rest after {_MOST_TURNS} turns: {records}")
+        due = [(kind, len(self.world._due(kind))) for kind in ("instance", "event", "delivery")]
+        raise AssertionError(f"not at rest after {_LONGEST_WAY_TO_REST}: {due}, {self._later} come back")
 
     def _still(self) -> bool:
         due = any(self.world._due(kind) for kind in ("instance", "event", "delivery"))
