@@ -1,10 +1,10 @@
 """Everything goes wrong at once, over many instances: `make chaos SEED=… INSTANCES=…`.
 
 The same seed makes the same decisions in the same order: who asks for what and when, which call meets which
-fault, where functions die and what happens meanwhile. Virtual time begins at the same moment, everything
-runs on one thread, and no answer waits for real time. Not reproduced are ids and tokens, which the service
-draws by `secrets`, and the jitter of its waits, drawn by `random` without a seed of ours; where one of them
-changes an order, runs of the same seed part from there.
+fault, where functions die, what happens meanwhile, how long the service's own jitter lets it wait. Virtual
+time begins at the same moment, everything runs on one thread, and nothing waits for real time. Not reproduced
+are the ids and tokens that the service draws by `secrets` and the real time that calls take: neither changes
+an order here, and a test holds two runs of one seed against each other.
 """
 
 import argparse
