@@ -89,7 +89,7 @@ ALL = Weather(
         {"kind": "disconnect", "path": "/gpu/instance", "method": "GET", "rate": 0.03},
         {**_LIST, "body": _EMPTY, "rate": 0.2},
     ),
-    novita_settings=(("listLagSeconds", 20),),
+    novita_settings=(("listLagSeconds", 20), ("maxPageSize", 20)),  # so that an empty answer may be one page
     deaths=0.008,
     meanwhile=0.04,
     skew_seconds=60,
