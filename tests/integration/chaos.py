@@ -32,11 +32,12 @@ from local.ports import Ports
 from tests.integration import tally
 from tests.integration.callers import Caller, plan
 from tests.integration.definition import table_definition
+from tests.integration.production import ProductionWiring, attempts_at_once
 from tests.integration.proxy import FaultProxy
 from tests.integration.subscriber import Subscriber
-from tests.integration.turmoil import ProductionWiring, Turmoil, Weather, attempts_at_once
+from tests.integration.turmoil import Turmoil
 from tests.integration.verdict import Verdict, judge
-from tests.integration.weathers import ALL
+from tests.integration.weathers import ALL, Weather
 from tests.integration.world import World
 
 _BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)

@@ -12,9 +12,9 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError
 
 from local.emulator import ACCESS_KEY, REGION, SECRET_KEY, Emulator
+from tests.integration.production import attempts_at_once
 from tests.integration.proxy import Fault, FaultProxy, Kind
 from tests.integration.quick_http import send_quickly
-from tests.integration.turmoil import attempts_at_once
 from tests.integration.wire import LEAN
 from tests.integration.world import World
 

@@ -11,8 +11,8 @@ from tests.integration.callers import Caller
 from tests.integration.chaos import run
 from tests.integration.proxy import FaultProxy
 from tests.integration.subscriber import Subscriber
-from tests.integration.turmoil import Weather
 from tests.integration.verdict import Verdict, judge
+from tests.integration.weathers import Weather
 from tests.integration.world import World
 
 

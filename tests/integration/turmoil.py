@@ -4,72 +4,30 @@ Everything happens on one thread, in virtual time. Functions run at the same tim
 one of its calls and another running to its end there, in an environment of its own.
 """
 
-import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
-from unittest.mock import patch
 
-from botocore import UNSIGNED
 from botocore.exceptions import BotoCoreError, ClientError
-from botocore.retries.standard import ExponentialBackoff
 
 from functions.announce.handler import handler as announce
 from functions.shared import wiring
-from functions.shared.wiring import Wiring
 from tests.integration.callers import Caller
-from tests.integration.proxy import UNSEEN_SECONDS, Fault, FaultProxy
-from tests.integration.quick_http import send_quickly
-from tests.integration.wire import Killed, Made, WatchedWiring, watch
+from tests.integration.proxy import UNSEEN_SECONDS, FaultProxy
+from tests.integration.weathers import Weather
+from tests.integration.wire import Killed, Made, WatchedWiring
 from tests.integration.world import Context, World
 
 _MINUTE = timedelta(minutes=1)
 _BACK_AFTER = timedelta(seconds=180)  # a message whose function died or could not put it back
-_CLIENTS: dict[tuple[str, str], Any] = {}
 _ENVIRONMENTS = 4
 _QUIET_SWEEPS = 4  # in a row without anything to do, and then it is believed
 _LONGEST_ASKING = timedelta(hours=4)
 _LONGEST_WAY_TO_REST = timedelta(hours=4)  # longer than any deadline, and than all waits between webhooks
-
-
-class ProductionWiring(WatchedWiring):
-    """With the SDK as it is in production, its repeated attempts included; only that signing is left out and
-    sending is quicker."""
-
-    def client(self, service: Any) -> Any:
-        place = (str(service), os.environ["AWS_ENDPOINT_URL"])
-        if place not in _CLIENTS:
-            _CLIENTS[place] = watch(send_quickly(Wiring.client(self, service)))
-            _CLIENTS[place].meta.events.register("choose-signer", lambda **_: UNSIGNED)
-        return _CLIENTS[place]
-
-
-@contextmanager
-def attempts_at_once() -> Iterator[None]:
-    """The SDK waits between its attempts; nobody here waits for real."""
-    with patch.object(ExponentialBackoff, "delay_amount", lambda *_: 0.0):
-        yield
-
-
-@dataclass(frozen=True)
-class Weather:
-    """What goes wrong, and how often: all rates are chances between 0 and 1."""
-
-    wire: tuple[Fault, ...] = ()
-    novita: tuple[dict[str, Any], ...] = ()  # faults of the simulator
-    novita_settings: tuple[tuple[str, Any], ...] = ()
-    deaths: float = 0  # at each call, before it or after its effect
-    meanwhile: float = 0  # something else happens at a call
-    skew_seconds: float = 0  # clocks are off by up to so much, either way
-    stream_lost: float = 0
-    stream_doubled: float = 0
-    two_sweeps: float = 0
-    receivers_fail: float = 0
 
 
 class Turmoil:

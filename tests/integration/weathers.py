@@ -1,10 +1,27 @@
 """Kinds of bad weather: each fault alone, and all of them together."""
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 from tests.integration.proxy import Fault, Kind
-from tests.integration.turmoil import Weather
+
+
+@dataclass(frozen=True)
+class Weather:
+    """What goes wrong, and how often: all rates are chances between 0 and 1."""
+
+    wire: tuple[Fault, ...] = ()
+    novita: tuple[dict[str, Any], ...] = ()  # faults of the simulator
+    novita_settings: tuple[tuple[str, Any], ...] = ()
+    deaths: float = 0  # at each call, before it or after its effect
+    meanwhile: float = 0  # something else happens at a call
+    skew_seconds: float = 0  # clocks are off by up to so much, either way
+    stream_lost: float = 0
+    stream_doubled: float = 0
+    two_sweeps: float = 0
+    receivers_fail: float = 0
+
 
 TABLE = frozenset(
     {"GetItem", "PutItem", "UpdateItem", "DeleteItem", "Query", "TransactWriteItems", "BatchGetItem"}
