@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import partial
 
 from functions.shared.adapters.instances import Instances
+from functions.shared.adapters.items import UNREADABLE
 from functions.shared.adapters.novita.client import Novita
 from functions.shared.adapters.orphans import Orphans
 from functions.shared.domain.decision import Policy
@@ -57,10 +58,21 @@ class Compare:
 
     def _survey(self, machines: tuple[Machine, ...], records: list[Instance], began: datetime) -> Survey:
         deployment = self.deployment()
-        marks = {mark.instance_id for one in machines if (mark := read_mark(one.name, deployment))}
         by_id = {record.id: record for record in records}
-        marked = {id_: by_id.get(id_) or self.instances.get(id_) for id_ in marks}
-        return survey(machines, records, marked, deployment, missed_since=began - self.policy.settle)
+        marked: dict[str, Instance | None] = {}
+        told_of = []
+        for machine in machines:
+            mark = read_mark(machine.name, deployment)
+            try:
+                if mark and mark.instance_id not in marked:
+                    marked[mark.instance_id] = by_id.get(mark.instance_id) or self.instances.get(
+                        mark.instance_id
+                    )
+            except UNREADABLE:  # it has a record, so that it is nobody's to deal with here
+                logger.exception("record not read", instance_id=mark and mark.instance_id)
+            else:
+                told_of.append(machine)
+        return survey(tuple(told_of), records, marked, deployment, missed_since=began - self.policy.settle)
 
     def _work_through(self, found: Survey, began: datetime, put_right: PutRight, braked: bool) -> Outcome:
         """Each on its own: one that cannot be dealt with must not hold up those behind it."""

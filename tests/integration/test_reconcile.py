@@ -220,3 +220,35 @@ def test_an_item_that_cannot_be_read_does_not_hold_up_the_sweep(world: World) ->
     world.advance(60)
     world.settle()
     assert world.record(sound).status is world.record(broken).status is Status.RUNNING
+
+
+def test_a_record_that_cannot_be_read_holds_up_nobody_and_its_machine_is_left_alone(build: Build) -> None:
+    """As after a roll-back: it was written by a version that knew more."""
+    world = build(ORPHAN_POLICY="delete", ORPHAN_AGE="0")
+    strange, other = world.create(name="strange"), world.create(name="other")
+    world.settle()
+    machines = {id_: str(world.record(id_).machine_id) for id_ in (strange, other)}
+    key = {"pk": {"S": strange}, "sk": {"S": "record"}}
+    item = world.dynamodb.get_item(TableName=world.table_name, Key=key)["Item"]
+    status = {"S": "dreaming"}
+    changed = {
+        **item,
+        "statusKey": {"S": "instances#dreaming"},
+        "record": {"M": item["record"]["M"] | {"status": status}},
+    }
+    for stored in (changed, {**changed, "statusKey": item["statusKey"]}):
+        world.dynamodb.put_item(TableName=world.table_name, Item=stored)
+        world.simulator.patch_instance(machines[other], status="exited")
+        world.advance(200)
+        world.sweep()
+        world.advance(200)
+        world.sweep()
+
+        assert world.record(other).status is Status.EXITED
+        world.simulator.patch_instance(machines[other], status="running")
+        world.advance(200)
+        world.sweep()
+        world.settle()
+    assert {machine["id"] for machine in world.simulator.live()} == set(machines.values())
+
+    world.dynamodb.put_item(TableName=world.table_name, Item=item)

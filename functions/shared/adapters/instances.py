@@ -1,6 +1,6 @@
 """Instances with their purchases and events: stored together, guarded by version."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -13,6 +13,7 @@ from functions.shared.domain.instance import Event, Instance
 from functions.shared.domain.machine import Machine
 from functions.shared.domain.purchase import Outcome, Purchase
 from functions.shared.domain.status import Status
+from functions.shared.log import logger
 
 # The record is still the one that this write grew from.
 _SAME_VERSION = "attribute_exists(pk) AND #version = :version"
@@ -108,7 +109,8 @@ class Instances:
         return True
 
     def all_live(self) -> list[Instance]:
-        """Every instance that is not terminated, as the index has it: perhaps a moment old."""
+        """Every instance that is not terminated, as the index has it: perhaps a moment old. One that cannot
+        be read, as after a roll-back, must not hide the others."""
         live = [status for status in Status if status is not Status.TERMINATED]
         found = [
             item
@@ -117,7 +119,7 @@ class Instances:
                 "statusKey = :key", {":key": f"instances#{status}"}, index="status"
             )
         ]
-        return [items.read_record(item) for item in found]
+        return list(_readable(found))
 
     def events(self, instance_id: str) -> list[Event]:
         found = self._table.query_all(
@@ -187,3 +189,11 @@ def listing(name: str | None, status: str | None) -> tuple[str, str, str]:
     if status is not None:
         return "status", "statusKey", f"instances#{status}"
     return "listed", "listed", "instances"
+
+
+def _readable(found: Iterable[Item]) -> Iterator[Instance]:
+    for item in found:
+        try:
+            yield items.read_record(item)
+        except items.UNREADABLE:
+            logger.exception("record not read", key=item["pk"])

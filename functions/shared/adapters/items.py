@@ -16,6 +16,7 @@ _operation = TypeAdapter(Operation)
 _purchase = TypeAdapter(Purchase)
 
 RETENTION = timedelta(days=30)
+UNREADABLE = (KeyError, TypeError, ValueError)  # what reading an item of another version may raise
 
 
 def millis(time: datetime) -> int:
