@@ -104,13 +104,14 @@ def test_a_create_message_doubled_at_any_moment_buys_one_machine(build: Build) -
 
 
 @pytest.mark.parametrize(
-    ("queue", "what", "ends"), [("monitor", "stop", "stopped"), ("startup", "start", "ready")]
+    ("queue", "what", "ends"),
+    [("monitor", "stop", "stopped"), ("startup", "start", "ready"), ("startup", "restart", "ready")],
 )
 def test_an_operations_message_doubled_at_any_moment_acts_once(
     world: World, queue: str, what: str, ends: str
 ) -> None:
     def prepare(number: int) -> str:
-        status = "running" if what == "stop" else "exited"
+        status = "exited" if what == "start" else "running"
         machine = world.simulator.put_instance(name=f"i{number}", status=status)
         _, answer = world.call("POST", "/api/instances/import", {"novitaInstanceId": machine["id"]})
         _post(world, answer["instanceId"], what)
