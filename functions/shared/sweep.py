@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from functions.shared.adapters.delivery_items import read_delivery
 from functions.shared.adapters.due import Due
 from functions.shared.adapters.items import read_record
@@ -84,7 +86,11 @@ class Sweep:
         for overdue in self.due.overdue(kind, until, _AT_ONCE):
             if self.time_left() < _SPARE_SECONDS:
                 return
-            claimed = self.due.claim(overdue, due_again)
+            try:
+                claimed = self.due.claim(overdue, due_again)
+            except (ClientError, BotoCoreError) as error:  # a table that is throttled is not asked for more
+                logger.warning("not claimed", key=overdue["pk"], error=type(error).__name__)
+                return
             if claimed is not None:
                 yield claimed
 

@@ -4,6 +4,7 @@ import json
 from datetime import timedelta
 
 import pytest
+from botocore.exceptions import ClientError
 
 from functions.shared.adapters.table import unmarshal
 from functions.shared.domain.ids import new_instance_id
@@ -252,3 +253,24 @@ def test_a_record_that_cannot_be_read_holds_up_nobody_and_its_machine_is_left_al
     assert {machine["id"] for machine in world.simulator.live()} == set(machines.values())
 
     world.dynamodb.put_item(TableName=world.table_name, Item=item)
+
+
+def test_a_table_that_refuses_a_claim_ends_neither_the_sweep_nor_the_comparison(world: World) -> None:
+    world.announcing = False
+    instance_id = world.create()
+    world.advance(120)
+
+    def throttle(made: Made) -> None:
+        if made.handler == "sweep" and made.name == "UpdateItem inst/record":
+            raise ClientError({"Error": {"Code": "ThrottlingException"}}, "UpdateItem")
+
+    world.wire.before = throttle
+    swept = world.sweep()
+    world.wire.before = None
+
+    assert swept["instances"] == 0
+    assert swept["events"] == 1
+    assert swept["complete"]
+    world.announcing = True
+    world.settle()
+    assert world.record(instance_id).status is Status.RUNNING
