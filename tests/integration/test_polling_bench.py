@@ -1,5 +1,8 @@
 """What `bench.polling` prints, in counts and ratios, with fewer boots."""
 
+import logging
+from collections.abc import Iterator
+
 import pytest
 
 from bench import polling
@@ -7,8 +10,13 @@ from bench.pending import quiet
 
 
 @pytest.fixture(autouse=True)
-def _quiet() -> None:
+def _quiet() -> Iterator[None]:
+    loggers = [logging.getLogger(name) for name in ("ostler", "functions")]
+    levels = [one.level for one in loggers]
     quiet()
+    yield
+    for one, level in zip(loggers, levels, strict=True):
+        one.setLevel(level)
 
 
 def test_one_that_waits_is_noticed_in_60_percent_of_the_time_with_no_more_calls() -> None:
