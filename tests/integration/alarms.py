@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from functions.shared.metrics import METRICS, NAMESPACE
+from local.paths import CLOUD_ASSEMBLY
+from local.synthesis import stack_template
 
 Dimensions = frozenset[tuple[str, str]]
 
@@ -101,3 +103,12 @@ class Alarm:
         if verdicts.count(True) >= needed:
             return True
         return False if verdicts.count(False) > of - needed else before
+
+
+def synthesised(*, ours: bool) -> dict[str, Alarm]:
+    """By name, without the service's: those judged by metrics of our own, or by AWS's."""
+    stack_template(lambda _: None)
+    resources = json.loads((CLOUD_ASSEMBLY / "OstlerWatch.template.json").read_text())["Resources"].values()
+    found = [Alarm(one["Properties"]) for one in resources if one["Type"] == "AWS::CloudWatch::Alarm"]
+    wanted = [alarm for alarm in found if (alarm.properties["Namespace"] == NAMESPACE) is ours]
+    return {alarm.name.removeprefix("Ostler-"): alarm for alarm in wanted}

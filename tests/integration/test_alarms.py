@@ -1,6 +1,5 @@
 """Each alarm on what the functions measure is made to fire, and ends when its cause does."""
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,11 +7,8 @@ from datetime import datetime
 import pytest
 
 from functions.shared.domain.ids import new_instance_id
-from functions.shared.metrics import NAMESPACE
-from local.paths import CLOUD_ASSEMBLY
-from local.synthesis import stack_template
 from tests.integration import letters
-from tests.integration.alarms import Alarm, Metrics
+from tests.integration.alarms import Alarm, Metrics, synthesised
 from tests.integration.conftest import Build, Measured
 from tests.integration.sweeps import listing, put, running
 from tests.integration.wire import Made
@@ -24,12 +20,7 @@ MINUTE = 60.0
 
 @pytest.fixture(scope="session")
 def alarms() -> dict[str, Alarm]:
-    """Those that are judged by metrics of our own; by name, without the service's."""
-    stack_template(lambda _: None)
-    resources = json.loads((CLOUD_ASSEMBLY / "OstlerWatch.template.json").read_text())["Resources"].values()
-    found = [Alarm(one["Properties"]) for one in resources if one["Type"] == "AWS::CloudWatch::Alarm"]
-    ours = [alarm for alarm in found if alarm.properties["Namespace"] == NAMESPACE]
-    return {alarm.name.removeprefix("Ostler-"): alarm for alarm in ours}
+    return synthesised(ours=True)
 
 
 @dataclass
