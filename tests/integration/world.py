@@ -79,7 +79,7 @@ class World:
         self.announcing = True
         # Whether an invocation about this instance begins in a new environment.
         self.cold: Callable[[str], bool] = lambda _: False
-        self.dynamodb, self.sqs, self.sns, secrets = (
+        self.dynamodb, self.sqs, self.sns, self._secrets = (
             _client(emulator, service) for service in ("dynamodb", "sqs", "sns", "secretsmanager")
         )
         name = f"world-{uuid4().hex[:12]}"
@@ -96,8 +96,8 @@ class World:
             )
             for queue in CONSUMERS
         }
-        secrets.create_secret(Name=f"{name}-novita", SecretString="novita-key")
-        secrets.create_secret(
+        self._secrets.create_secret(Name=f"{name}-novita", SecretString="novita-key")
+        self._secrets.create_secret(
             Name=f"{name}-webhook", SecretString=json.dumps({"current": MASTER, "previous": ""})
         )
         self.topic = self.sns.create_topic(Name=name)["TopicArn"]
@@ -125,6 +125,9 @@ class World:
 
     def revoke_key(self, key_id: str) -> None:
         assert api_keys.revoke(self.table, key_id)
+
+    def put_secret(self, name: str, value: str) -> None:
+        self._secrets.put_secret_value(SecretId=f"{self.table_name}-{name}", SecretString=value)
 
     def _queue(self, name: str, **attributes: str) -> str:
         return str(self.sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"])
