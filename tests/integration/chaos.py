@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -140,6 +140,7 @@ def main(arguments: list[str] | None = None) -> int:
         proxy = stack.enter_context(FaultProxy(emulator.url))
         world = stack.enter_context(disturbed(emulator, simulator, table_definition(), proxy))
         over = asked.over or max(600.0, asked.instances * 1.2)
+        stack.enter_context(redirect_stdout(stack.enter_context(Path(os.devnull).open("w"))))  # metrics
         random = Random(seed)
         verdict, _ = run(world, proxy, random, ALL, callers_of(world, random, asked.instances, over))
     for line in (*tally.lines(tally.counts), str(verdict), *verdict.wrong):
