@@ -75,7 +75,8 @@ class Smoke:
 
     def _deep_health(self) -> str:
         told = _told(self.service.call("GET", "/health?deep=true"), 200)
-        checks = {**told["checks"], **told["checks"].pop("circuits")}
+        circuits = told["checks"].pop("circuits")
+        checks = told["checks"] | circuits
         return f"{told['status']} ({', '.join(f'{name} {state}' for name, state in checks.items())})"
 
     def _refused(self, key: str) -> str:
@@ -96,7 +97,8 @@ class Smoke:
         return self.product or str(self._products()[0]["name"])
 
     def _quote(self) -> str:
-        told = _told(self.service.call("POST", "/api/quotes", {"productName": self._chosen()}), 200)
+        wanted = {"productName": self._chosen(), "placement": "cheapest"}
+        told = _told(self.service.call("POST", "/api/quotes", wanted), 200)
         return f"{told['productName']} in {told['region']} for {told['pricePerGpuHour']} USD an hour"
 
 
