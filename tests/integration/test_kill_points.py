@@ -165,7 +165,7 @@ def test_whoever_dies_while_a_purchase_is_unclear_buys_exactly_one(world: World,
     world.wiring.deployments.id()
     world.simulator.settings(listLagSeconds=0)
     create = "/gpu/instance/create"
-    for name in ("recorded", *(f"i{number}" for number in range(40))):
+    for name in ("recorded", *(f"i{number}" for number in range(400 if EVERY_SIDE else 40))):
         world.simulator.fault("disconnect", create, match_body=f'"{name}-', commit=commit, times=1)
     _, all_of_it = _recorded(world, CREATE, "recorded", "recorded")
     found = _from(create, all_of_it)

@@ -1,6 +1,7 @@
 """What time alone does: the next call of each situation, and what a passed deadline means."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,9 +9,20 @@ import pytest
 from functions.shared.domain.decide import decide
 from functions.shared.domain.health import HealthCheck
 from functions.shared.domain.instance import Action, Fault, Instance
-from functions.shared.domain.observation import Act, Call, Look, Probe, Review, Tick
+from functions.shared.domain.observation import Act, Call, Look, Postponed, Probe, Review, Seen, Tick
 from functions.shared.domain.status import Status
-from tests.unit.builders import NOW, OWN, POLICY, after, ago, new_duty, new_instance, new_operation, new_spec
+from tests.unit.builders import (
+    NOW,
+    OWN,
+    POLICY,
+    after,
+    ago,
+    new_duty,
+    new_instance,
+    new_machine,
+    new_operation,
+    new_spec,
+)
 
 KEEP = new_spec(keep_on_failure=True)
 CHECKED = new_spec(health_check=HealthCheck())
@@ -132,7 +144,7 @@ def test_a_passed_deadline_fails_and_stops_the_cost(
 ) -> None:
     again = record.starting_again
 
-    decision = decide(replace(record, deadline_at=NOW), Tick(), NOW, POLICY)
+    decision = decide(replace(record, deadline_at=NOW, seen_at=NOW), Tick(), NOW, POLICY)
 
     assert decision.record.status is Status.FAILED
     assert decision.record.error
@@ -142,6 +154,41 @@ def test_a_passed_deadline_fails_and_stops_the_cost(
     assert decision.call == (Act(action, OWN) if action else None)
     assert decision.record.at_rest == (action is None)
     assert (decision.record.next_check_at is None) == (action is None)
+
+
+COMING = [
+    new_instance(Status.STARTING),
+    new_instance(Status.STARTING, **START),
+    new_instance(Status.MIGRATING),
+]
+
+
+@pytest.mark.parametrize("record", COMING)
+def test_what_may_have_come_up_in_time_is_looked_at_before_it_fails(record: Instance) -> None:
+    late = replace(record, deadline_at=NOW, seen_at=ago(20), acted_at=ago(1000))
+
+    asked = decide(late, Tick(), after(1), POLICY)
+    up = decide(asked.record, Seen(new_machine("running"), after(1)), after(1), POLICY, step=asked.step)
+    down = decide(asked.record, Seen(new_machine("pulling"), after(1)), after(1), POLICY, step=asked.step)
+
+    assert (asked.record.status, asked.call) == (record.status, Look(OWN))
+    assert up.record.status in (Status.RUNNING, Status.HEALTH_CHECKING)
+    assert (down.record.status, down.record.next_check_at) == (record.status, after(1))
+    assert decide(down.record, Tick(), after(1), POLICY).record.status is Status.FAILED
+
+
+@pytest.mark.parametrize("record", COMING)
+def test_a_look_that_is_not_to_be_had_is_not_waited_for_for_ever(record: Instance) -> None:
+    late = replace(record, deadline_at=NOW, seen_at=ago(20), acted_at=ago(1000))
+    settled = NOW + POLICY.settle
+
+    before = decide(late, Tick(), settled - timedelta(seconds=1), POLICY)
+    unanswered = decide(
+        before.record, Postponed(Fault("NOVITA_UNAVAILABLE", "down"), 5), before.now, POLICY, step=before.step
+    )
+
+    assert unanswered.record.status is record.status
+    assert decide(unanswered.record, Tick(), settled, POLICY).record.status is Status.FAILED
 
 
 @pytest.mark.parametrize("record", [row[1] for row in LATE], ids=[row[0] for row in LATE])

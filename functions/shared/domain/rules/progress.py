@@ -9,7 +9,8 @@ from functions.shared.domain.instance import Action, Fault, Instance
 from functions.shared.domain.observation import Act, Call, Look, Probe, Review
 from functions.shared.domain.status import Status
 
-_ON_THE_MOVE = frozenset({Status.STARTING, Status.STOPPING, Status.MIGRATING})
+_COMING = frozenset({Status.STARTING, Status.MIGRATING})
+_ON_THE_MOVE = _COMING | {Status.STOPPING}
 
 
 def proceed(decision: Decision) -> Decision:
@@ -65,6 +66,8 @@ def _finish(decision: Decision) -> Decision:
     due = decision.pause or decision.again_at or _next_look(decision)
     if record.deadline_at and record.deadline_at > decision.now:
         due = min(due, record.deadline_at)
+    elif record.deadline_at and record.status in _COMING and not _may_be_up(decision, record.deadline_at):
+        due = decision.now  # it was looked at, and is not up: the next step says so
     return decision.due(due)
 
 
@@ -95,11 +98,20 @@ def check_deadline(decision: Decision) -> Decision:
         because = f"; last: {record.waiting.message}" if record.waiting else ""
         code = record.waiting.code if record.waiting else "PURCHASE_TIMEOUT"
         return fail(decision, Fault(code, f"No machine was bought in time{because}"))
-    if record.status in (Status.STARTING, Status.MIGRATING):
+    if record.status in _COMING:
+        if _may_be_up(decision, record.deadline_at):
+            return decision
         return fail(decision, Fault("STARTUP_TIMEOUT", "The machine was not running in time"))
     if record.status is Status.HEALTH_CHECKING:
         return fail(decision, Fault("HEALTH_CHECK_FAILED", "The application did not answer in time"))
     return decision
+
+
+def _may_be_up(decision: Decision, deadline: datetime) -> bool:
+    """Nobody has looked since the deadline, for a while at the most: it may have come up in time."""
+    record = decision.record
+    looked = record.seen_at is not None and record.seen_at >= deadline
+    return not record.pending and not looked and decision.now < deadline + decision.policy.settle
 
 
 def fail(decision: Decision, fault: Fault) -> Decision:
