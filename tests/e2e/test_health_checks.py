@@ -96,11 +96,12 @@ def test_a_check_that_outlives_the_function_is_continued_by_later_messages(servi
     # Left alone, these eleven attempts would take minutes.
     patient = {"timeoutMs": 1000, "retryAttempts": 10, "retryDelayMs": 3000}
     instance_id = service.take_over("exited")
-    before = len(service.log())
 
-    with service.short_lived("Startup", life):
+    with service.short_lived("Startup", life):  # whose beginning and end stop the processes there are
+        before = len(service.log())
         operation_id = service.operate(instance_id, "start", {"healthCheckConfig": patient})
         service.wait_for(instance_id, "ready", seconds=90)
+        logged = [line for line in service.log()[before:].splitlines() if "StartupFunction" in line]
 
     operation = service.operation(operation_id)
     at = {phase["status"]: datetime.fromisoformat(phase["at"]) for phase in operation["phases"]}
@@ -110,7 +111,6 @@ def test_a_check_that_outlives_the_function_is_continued_by_later_messages(servi
     assert len(rounds(service, instance_id)) >= 3
     assert set(rounds(service, instance_id)[:-1]) == {"unhealthy"}
     assert rounds(service, instance_id)[-1] == "healthy"
-    logged = [line for line in service.log()[before:].splitlines() if "StartupFunction" in line]
     assert not [line for line in logged if " failed: " in line], "a function ran out of its time"
 
 
