@@ -100,7 +100,7 @@ def _died_everywhere(world: World, flow: Flow, subjects: list[str], found: list[
         instance_id = _ask(world, flow, subject, f"{flow.history}-{subject}")
         deaths.rename(subject, instance_id)
         ids[instance_id] = ", ".join(map(str, some))
-    world.settle(schedule=False)
+    world.settle(4000 if EVERY_SIDE else 400, schedule=False)  # many more share the rate limit then
     deaths.end()
     _assert_all_is_well(world, flow, ids)
     return list(ids)
