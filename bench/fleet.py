@@ -16,6 +16,7 @@ from bench.environments import (
     emulator,
 )
 from bench.limiting import DELETES, burst_of_creates, crowd, high_limit, traffic
+from functions.shared.log import logger
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ def figures(place: Place) -> Iterator[Figure]:
     rush = burst_of_creates(place)
     waiting = f"{rush.delete_wait:g} s, creates {rush.longest_create_wait:.1f} s"
     yield Figure("a delete behind a burst of creates", waiting, "0 s", rush.delete_wait == 0)
+    yield Figure("a look behind it", f"{rush.look_wait:.1f} s", "≤ 7 s", rush.look_wait <= 7)
     slowed = traffic(place, 90, pauses={30.0: 20.0})
     during = slowed.between(30.001, 50)
     yield Figure("calls in the 20 s after a 429 asked for 20 s", f"{during}", "0", during == 0)
@@ -73,7 +75,7 @@ def figures(place: Place) -> Iterator[Figure]:
 
 
 def main() -> int:
-    logging.getLogger("functions").setLevel(logging.ERROR)  # the table that is not there is meant
+    logger.setLevel(logging.ERROR)  # the table that is not there is meant
     with emulator() as place:
         good = True
         for figure in figures(place):

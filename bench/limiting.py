@@ -98,22 +98,24 @@ class Burst:
     creates_waiting: int
     longest_create_wait: float
     delete_wait: float
+    look_wait: float
 
 
 def burst_of_creates(place: Place) -> Burst:
-    """Everybody takes what is to be had for creates, then one delete comes."""
+    """Everybody takes what is to be had for creates, then one delete comes and one look."""
     fleet = place.fleet()
 
     def take_all(environment: Environment) -> list[float]:
         waits: list[float] = []
         try:
             while True:
-                waits.append(environment.limiter.take("normal", 15))
+                waits.append(environment.limiter.take("normal", 15, buying=True))
         except NotNow:
             return waits
 
     waits = [wait for some in fleet.together(take_all) for wait in some]
-    return Burst(len(waits), max(waits), fleet.first.limiter.take("urgent", 15))
+    delete, look = fleet.first.limiter.take("urgent", 15), fleet.first.limiter.take("normal", 15)
+    return Burst(len(waits), max(waits), delete, look)
 
 
 @dataclass(frozen=True)

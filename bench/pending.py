@@ -29,6 +29,7 @@ from functions.shared.domain.messages import StepMessage
 from functions.shared.domain.observation import Books, Buy, Observation
 from functions.shared.domain.purchase import Outcome, Purchase
 from functions.shared.domain.status import Status
+from functions.shared.log import logger
 from functions.shared.settings import Settings
 from functions.shared.wiring import Wiring
 from local.novita import payloads, purchase
@@ -310,5 +311,4 @@ class Pending:
 
 
 def quiet() -> None:
-    logging.getLogger("ostler").setLevel(logging.ERROR)
-    logging.getLogger("functions").setLevel(logging.ERROR)
+    logger.setLevel(logging.ERROR)

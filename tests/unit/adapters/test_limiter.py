@@ -204,6 +204,25 @@ def test_whoever_waits_is_told_to_come_back_when_the_pause_is_too_long(world: Wo
     assert refusal.value.retry_after == 59.375
 
 
+def test_however_many_purchases_want_a_slot_there_is_one_for_a_look(world: World) -> None:
+    buyers, looker = [world.environment()[0] for _ in range(3)], world.environment()[0]
+    bought, waits = 0, []
+    for tick in range(120):  # one minute
+        for buyer in buyers:
+            try:
+                buyer.take("normal", 15, buying=True)
+                bought += 1
+            except NotNow:
+                continue
+        if tick % 4 == 0:
+            waits.append(looker.take("normal", 15))
+        world.pass_time(0.5)
+
+    assert len(waits) == 30
+    assert max(waits) < 7  # behind the purchases that had their slots before it, and no others
+    assert bought > 60
+
+
 def test_without_the_table_all_but_a_purchase_goes_out(world: World) -> None:
     limiter, client = world.environment()
     client.fault = NOBODY
