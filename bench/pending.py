@@ -5,6 +5,7 @@ seconds, as SQS does), and the simulator is asked without HTTP between.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -61,11 +62,13 @@ class InProcess:
     def __init__(self, world: World) -> None:
         self._world = world
         self.calls: list[float] = []
+        self.gets: list[float] = []  # those of the calls that asked for one machine
 
     def send(self, call: Call, **_: Any) -> Answer:
         self.calls.append(self._world.clock.now())
         try:
             if call.path == "/gpu/instance":
+                self.gets.append(self._world.clock.now())
                 return Answer(200, self._shown(self._world.got(call.query["instanceId"]), in_list=False))
             return Answer(200, self._page(int(call.query["pageSize"]), int(call.query["pageNum"])))
         except ApiError as error:
@@ -154,6 +157,7 @@ class Figures:
     pending: int
     boots: list[Boot] = field(default_factory=list)
     calls: list[float] = field(default_factory=list)
+    gets: list[float] = field(default_factory=list)
     seconds: float = 0.0
     table_reads: int = 0
     table_writes: int = 0
@@ -174,12 +178,12 @@ class Figures:
 
     @property
     def most_calls_in_a_minute(self) -> int:
-        most = first = 0
-        for last, at in enumerate(self.calls):
-            while self.calls[first] <= at - 60:
-                first += 1
-            most = max(most, last - first + 1)
-        return most
+        return _most_in_a_minute(self.calls)
+
+    @property
+    def most_reads_in_a_minute(self) -> int:
+        """Of the list, page by page."""
+        return _most_in_a_minute(sorted((Counter(self.calls) - Counter(self.gets)).elements()))
 
     def at_fixed_interval(self) -> "Figures":
         """The same boots, each instance asked for once in the interval from its purchase on."""
@@ -192,6 +196,15 @@ class Figures:
             fixed.calls += [boot.bought_at + number * step for number in range(1, looks + 1)]
         fixed.calls.sort()
         return fixed
+
+
+def _most_in_a_minute(times: list[float]) -> int:
+    most = first = 0
+    for last, at in enumerate(times):
+        while times[first] <= at - 60:
+            first += 1
+        most = max(most, last - first + 1)
+    return most
 
 
 class Pending:
@@ -220,7 +233,7 @@ class Pending:
         pending = self.pending if most_pending is None else most_pending
         figures = Figures(pending)
         began = self.wired.clock()
-        self.wired.api.calls = figures.calls
+        self.wired.api.calls, self.wired.api.gets = figures.calls, figures.gets
         reads, writes = self.wired.table.reads, self.wired.table.writes
         starts = [began + timedelta(seconds=ramp * number / pending) for number in range(pending)]
         while not until(figures):

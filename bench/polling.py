@@ -14,6 +14,7 @@ from bench.pending import INTERVAL, MEDIAN_SECONDS, RATE_LIMIT, SIGMA, Figures, 
 MOST_CALLS = 0.3 * RATE_LIMIT  # a minute
 MOST_OF_FIXED = 0.6  # of the mean delay that the fixed interval has, for one that waits
 MOST_SECONDS = 5.0  # mean delay, for ten or more
+MOST_GETS = 1.02  # for each machine that comes up, where the list has no endpoints
 LESSONS = 60  # boots before anything is measured
 SEEDS_OF_ONE, SEED_OF_MANY = (11, 107, 305), 12
 
@@ -41,14 +42,18 @@ def many_at_a_time(
 @dataclass(frozen=True)
 class Line:
     figures: Figures
+    told: bool
 
     @property
     def broken(self) -> list[str]:
         """What was promised and does not hold."""
         own, fixed = self.figures, self.figures.at_fixed_interval()
         broken = []
-        if own.most_calls_in_a_minute > MOST_CALLS:
+        counted = own.most_calls_in_a_minute if self.told else own.most_reads_in_a_minute
+        if counted > MOST_CALLS:
             broken.append(f"more than {MOST_CALLS:g} calls in 60 s")
+        if not self.told and len(own.gets) > MOST_GETS * len(own.boots):
+            broken.append("more than one get for each machine that came up")
         if own.pending == 1 and own.mean_delay > MOST_OF_FIXED * fixed.mean_delay:
             broken.append(f"later than {MOST_OF_FIXED:.0%} of the fixed interval")
         if own.pending == 1 and len(own.calls) > len(fixed.calls):
@@ -59,23 +64,27 @@ class Line:
 
     def __str__(self) -> str:
         own, fixed = self.figures, self.figures.at_fixed_interval()
+        gets = f"{own.most_reads_in_a_minute} reads in 60 s, {len(own.gets):,} gets in all"
         return (
             f"{'NO' if self.broken else 'ok':<4}{own.pending:>7,}{len(own.boots):>8,}"
             f"{own.calls_per_minute:>11.1f}{own.most_calls_in_a_minute:>9}"
             f"{own.mean_delay:>9.1f}{own.late_delay:>8.1f}"
             f"{fixed.calls_per_minute:>14,.1f}{fixed.mean_delay:>9.1f}{fixed.late_delay:>8.1f}"
-            f"   {'; '.join(self.broken)}"
+            f"   {'; '.join(self.broken) or ('' if self.told else gets)}"
         )
 
 
-def lines(told: bool) -> Iterator[Line]:
-    if told:  # one alone is asked for by id, so that lists are no matter
-        for seed in SEEDS_OF_ONE:
-            yield Line(one_at_a_time(400, seed))
-    yield Line(many_at_a_time(10, 7200, told=told))
-    yield Line(many_at_a_time(100, 1200, told=told))
-    if told:
-        yield Line(many_at_a_time(1000, 600))
+def lines() -> Iterator[Line]:
+    for seed in SEEDS_OF_ONE:
+        yield Line(one_at_a_time(400, seed), told=True)
+    for waiting, seconds in ((10, 7200), (100, 1200), (1000, 600)):
+        yield Line(many_at_a_time(waiting, seconds), told=True)
+
+
+def lines_without_endpoints() -> Iterator[Line]:
+    """Not for one, which is asked for by id anyway, nor for 1,000: the limit does not carry their gets."""
+    for waiting, seconds in ((10, 7200), (100, 1200)):
+        yield Line(many_at_a_time(waiting, seconds, told=False), told=False)
 
 
 HEADER = (
@@ -91,15 +100,16 @@ def main() -> int:
     print(f"calls: at most {MOST_CALLS:g} in 60 s of the {RATE_LIMIT} that Novita allows")
     print(HEADER)
     good = True
-    for line in lines(told=True):
+    for line in lines():
         print(line, flush=True)
         good &= not line.broken
     print(
-        "where the list has no endpoints, each machine that comes up costs one get more, whatever is done;\n"
-        "calls beyond the bound are then the price of noticing in time, and no part of the verdict:"
+        "where the list has no endpoints, each machine that has come up costs one get more, as it cost one\n"
+        "purchase: the bound then is on the reads of the list and one get for each, and the sum may pass it"
     )
-    for line in lines(told=False):
+    for line in lines_without_endpoints():
         print(line, flush=True)
+        good &= not line.broken
     return 0 if good else 1
 
 

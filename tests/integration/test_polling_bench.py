@@ -1,22 +1,20 @@
 """What `bench.polling` prints, in counts and ratios, with fewer boots."""
 
-import logging
 from collections.abc import Iterator
 
 import pytest
 
 from bench import polling
 from bench.pending import quiet
+from functions.shared.log import logger
 
 
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
-    loggers = [logging.getLogger(name) for name in ("ostler", "functions")]
-    levels = [one.level for one in loggers]
+    level = logger.log_level
     quiet()
     yield
-    for one, level in zip(loggers, levels, strict=True):
-        one.setLevel(level)
+    logger.setLevel(level)
 
 
 def test_one_that_waits_is_noticed_in_60_percent_of_the_time_with_no_more_calls() -> None:
@@ -52,4 +50,5 @@ def test_a_list_without_endpoints_costs_one_get_more_for_each_machine() -> None:
     untold = polling.many_at_a_time(50, 300, told=False)
 
     assert len(untold.calls) <= len(told.calls) + len(untold.boots) + 5
+    assert untold.most_reads_in_a_minute <= 30
     assert untold.mean_delay <= 5
