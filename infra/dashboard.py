@@ -23,6 +23,7 @@ class Dashboard(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         gateway = {"ApiId": service.api.id}
+        queues = [queue.queue_name for queue in service.queues.work.values()]
         cloudwatch.Dashboard(
             self,
             "Dashboard",
@@ -31,80 +32,66 @@ class Dashboard(Construct):
             widgets=[
                 [cloudwatch.AlarmStatusWidget(title="Alarms", alarms=list(alarms), width=24, height=5)],
                 [_title("Does it work?")],
-                [
-                    _graph("Sweeps", _ours("Sweeps"), right=[_ours("SweepDuration", "Maximum")]),
-                    _graph("Requests", _aws("AWS/ApiGateway", "Count", gateway, "Sum")),
-                    _graph(
-                        "Errors",
-                        _aws("AWS/ApiGateway", "4xx", gateway, "Sum"),
-                        _aws("AWS/ApiGateway", "5xx", gateway, "Sum"),
-                        _by("ServerErrors", "status"),
-                    ),
-                ],
+                _working(gateway),
                 [_title("Does it buy?")],
-                [
-                    _graph(
-                        "Accepted and rented",
-                        _ours("InstancesAccepted"),
-                        right=[_ours("Machines", "Maximum")],
-                    ),
-                    _graph("Purchases", _by("Purchases", "outcome")),
-                    _graph("Failures", _by("InstancesFailed", "code")),
-                    _graph(
-                        "Orphans and surplus",
-                        _ours("Orphans", "Maximum"),
-                        _by("Surplus", "action"),
-                        _ours("Brakes"),
-                    ),
-                ],
+                _buying(),
                 [_title("How fast is it?")],
-                [
-                    _graph(
-                        "From request to ready",
-                        *(_ours("TimeToReady", one) for one in ("p50", "p90", "Maximum")),
-                    ),
-                    _graph(
-                        "API", *(_aws("AWS/ApiGateway", "Latency", gateway, one) for one in ("p50", "p99"))
-                    ),
-                ],
+                _speed(gateway),
                 [_title("What does Novita do?")],
-                [
-                    _graph("Calls", _by("NovitaCalls", "circuit")),
-                    _graph(
-                        "Errors and refusals",
-                        _by("NovitaErrors", "circuit"),
-                        _by("AccountRefusals", "because"),
-                    ),
-                    _graph("Time to answer", _by("NovitaLatency", "circuit", "p90")),
-                    _graph("Circuits that refuse", _by("CircuitsOpen", "circuit", "Maximum")),
-                    _graph(
-                        "Waits for a slot", _ours("LimiterWait", "Maximum"), right=[_ours("LimiterRefusals")]
-                    ),
-                ],
+                _novita(),
                 [_title("What waits?")],
-                [
-                    _graph(
-                        "Oldest message",
-                        *(
-                            _aws(
-                                "AWS/SQS",
-                                "ApproximateAgeOfOldestMessage",
-                                {"QueueName": queue.queue_name},
-                                "Maximum",
-                            )
-                            for queue in service.queues.work.values()
-                        ),
-                    ),
-                    _graph("Late steps", _ours("OldestOverdue", "Maximum"), right=[_by("Overdue", "kind")]),
-                    _graph(
-                        "Dead letters",
-                        _by("DeadLetters", "queue"),
-                        right=[_ours("DeadLettersKept", "Maximum")],
-                    ),
-                    _graph("Webhook attempts", _by("WebhookAttempts", "state")),
-                ],
+                _waiting(queues),
             ],
         )
+
+
+def _working(gateway: dict[str, str]) -> list[cloudwatch.IWidget]:
+    return [
+        _graph("Sweeps", _ours("Sweeps"), right=[_ours("SweepDuration", "Maximum")]),
+        _graph("Requests", _aws("AWS/ApiGateway", "Count", gateway, "Sum")),
+        _graph(
+            "Errors",
+            _aws("AWS/ApiGateway", "4xx", gateway, "Sum"),
+            _aws("AWS/ApiGateway", "5xx", gateway, "Sum"),
+            _by("ServerErrors", "status"),
+        ),
+    ]
+
+
+def _buying() -> list[cloudwatch.IWidget]:
+    return [
+        _graph("Accepted and rented", _ours("InstancesAccepted"), right=[_ours("Machines", "Maximum")]),
+        _graph("Purchases", _by("Purchases", "outcome")),
+        _graph("Failures", _by("InstancesFailed", "code")),
+        _graph("Orphans and surplus", _ours("Orphans", "Maximum"), _by("Surplus", "action"), _ours("Brakes")),
+    ]
+
+
+def _speed(gateway: dict[str, str]) -> list[cloudwatch.IWidget]:
+    ready = [_ours("TimeToReady", one) for one in ("p50", "p90", "Maximum")]
+    answers = [_aws("AWS/ApiGateway", "Latency", gateway, one) for one in ("p50", "p99")]
+    return [_graph("From request to ready", *ready), _graph("API", *answers)]
+
+
+def _novita() -> list[cloudwatch.IWidget]:
+    return [
+        _graph("Calls", _by("NovitaCalls", "circuit")),
+        _graph("Errors and refusals", _by("NovitaErrors", "circuit"), _by("AccountRefusals", "because")),
+        _graph("Time to answer", _by("NovitaLatency", "circuit", "p90")),
+        _graph("Circuits that refuse", _by("CircuitsOpen", "circuit", "Maximum")),
+        _graph("Waits for a slot", _ours("LimiterWait", "Maximum"), right=[_ours("LimiterRefusals")]),
+    ]
+
+
+def _waiting(queues: Sequence[str]) -> list[cloudwatch.IWidget]:
+    age = "ApproximateAgeOfOldestMessage"
+    oldest = [_aws("AWS/SQS", age, {"QueueName": name}, "Maximum") for name in queues]
+    return [
+        _graph("Oldest message", *oldest),
+        _graph("Late steps", _ours("OldestOverdue", "Maximum"), right=[_by("Overdue", "kind")]),
+        _graph("Dead letters", _by("DeadLetters", "queue"), right=[_ours("DeadLettersKept", "Maximum")]),
+        _graph("Webhook attempts", _by("WebhookAttempts", "state")),
+    ]
 
 
 def _title(text: str) -> cloudwatch.TextWidget:

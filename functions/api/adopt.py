@@ -12,9 +12,10 @@ from functions.shared.adapters.novita.client import Novita
 from functions.shared.adapters.table import ConditionFailed
 from functions.shared.advance import Advance
 from functions.shared.domain.commands import begin_import
-from functions.shared.domain.decision import Policy
+from functions.shared.domain.decision import Decision, Policy
 from functions.shared.domain.errors import Conflict, MachineNotFound, NotFound, StaleInstance
 from functions.shared.domain.ids import new_instance_id, read_mark
+from functions.shared.domain.machine import Machine
 from functions.shared.log import correlation_id
 
 _TRIES = 5  # against another request for the same machine
@@ -43,14 +44,7 @@ class Adopt:
         if asked and (before := self.answers.find(asked)):
             return before
         began = self.clock()
-        try:
-            machine = self.novita.get(machine_id, within=self.lookup_seconds)
-        except MachineNotFound:
-            raise NotFound("INSTANCE_NOT_FOUND", f"Novita has no machine {machine_id}") from None
-        mark = read_mark(machine.name, self.deployment())
-        # With our mark and no record it is an orphan, and this is its way back.
-        if mark and self.instances.get(mark.instance_id):
-            raise _managed(machine_id, mark.instance_id)
+        machine = self._free(machine_id)
         decision = begin_import(
             instance_id=new_instance_id(began),
             name=name or machine.name or machine_id,
@@ -61,20 +55,36 @@ class Adopt:
             now=began,
             policy=self.policy,
         )
+        return self._stored(decision, machine_id, asked)
+
+    def _free(self, machine_id: str) -> Machine:
+        """As Novita shows it; an error where it is not there or somebody's already."""
+        try:
+            machine = self.novita.get(machine_id, within=self.lookup_seconds)
+        except MachineNotFound:
+            raise NotFound("INSTANCE_NOT_FOUND", f"Novita has no machine {machine_id}") from None
+        mark = read_mark(machine.name, self.deployment())
+        # With our mark and no record it is an orphan, and this is its way back.
+        if mark and self.instances.get(mark.instance_id):
+            raise _managed(machine_id, mark.instance_id)
+        return machine
+
+    def _stored(self, decision: Decision, machine_id: str, asked: Question | None) -> Answer:
         view: dict[str, Any] = {**instance_view(decision.record)}
         given = Answer(201, view, f"/api/instances/{decision.record.id}")
-        owned = self.instances.owned(machine_id, decision.record.id)
-        also = [self.answers.write(asked, given)] if asked else []
+        also = [self.instances.owned(machine_id, decision.record.id)]
+        if asked:
+            also.append(self.answers.write(asked, given))
         for _ in range(_TRIES):
             try:
-                record = self.instances.add(decision, [owned, *also])
+                record = self.instances.add(decision, also)
             except ConditionFailed:
                 if asked and (before := self.answers.find(asked)):
                     return before
                 if owner := self.instances.owner(machine_id):
                     raise _managed(machine_id, owner) from None
             else:
-                self.advance.nudge(record, began)
+                self.advance.nudge(record, decision.now)
                 return given
         raise StaleInstance(decision.record.id)
 
