@@ -19,6 +19,10 @@ WHY_THIS_RUNTIME = "Wheels, compiled files and tests are for 3.13; a newer runti
 # but never above INFO, which it takes metrics for, as these have no level. Functions keep quiet themselves.
 LOG_LEVELS = {"DEBUG": lambda_.ApplicationLogLevel.DEBUG}
 
+# Who waits sends a delayed message to its own queue. Lambda takes the sixteenth link of such a chain for a
+# runaway and drops it into the dead-letter queue, unless told that the chain is meant; ours end by deadlines.
+CHAINED = {"create", "monitor", "startup", "webhook", "bury"}
+
 
 class Functions(Construct):
     def __init__(
@@ -61,6 +65,7 @@ class Functions(Construct):
                 assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
                 inline_policies={"Rights": iam.PolicyDocument(statements=[*may, write_logs])},
             ),
+            recursive_loop=lambda_.RecursiveLoop.ALLOW if name in CHAINED else None,
             log_group=log_group,
             logging_format=lambda_.LoggingFormat.JSON,
             application_log_level_v2=LOG_LEVELS.get(

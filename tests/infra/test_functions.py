@@ -56,6 +56,24 @@ def test_lambda_drops_no_line_of_the_functions_nor_metrics_which_it_takes_for_in
     assert levels(chosen) == {"INFO"}, "though its functions log warnings only"
 
 
+def test_whoever_is_fed_by_a_queue_and_sends_to_one_may_go_on_for_longer_than_16_messages(
+    template: Template,
+) -> None:
+    fed = {
+        source["FunctionName"]["Ref"]
+        for source in template.all("AWS::Lambda::EventSourceMapping").values()
+        if "Queues" in str(source["EventSourceArn"])
+    }
+    allowed = {
+        logical_id
+        for logical_id, function in template.all("AWS::Lambda::Function").items()
+        if function.get("RecursiveLoop") == "Allow"
+    }
+
+    assert len(fed) == 5
+    assert allowed == fed
+
+
 def test_no_concurrency_is_reserved_since_new_accounts_have_none_to_give(template: Template) -> None:
     functions = template.functions().values()
 
