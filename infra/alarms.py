@@ -115,6 +115,15 @@ OURS = (
         among=2,
         missing=AS_BEFORE,
     ),
+    # Now and then the stream's message is lost and the sweep makes it good; again and again, it does not.
+    Rule(
+        name="EventsLate",
+        means="Events are stored and not announced: subscribers and webhooks do not hear of them.",
+        metric="Overdue",
+        dimensions={**SERVICE, "kind": "events"},
+        of=3,
+        among=3,
+    ),
     Rule(
         name="AccountRefused",
         means="Novita refuses our key, or there is no money left.",

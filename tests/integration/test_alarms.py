@@ -62,6 +62,7 @@ def test_every_alarm_on_our_own_metrics_is_made_to_fire_here(alarms: dict[str, A
         "Brake",
         "ReconcilerSilent",
         "StepsLate",
+        "EventsLate",
         "AccountRefused",
         "ServerErrors",
     }
@@ -188,6 +189,23 @@ def test_steps_that_nobody_takes_raise_an_alarm(world: World, watch: Watch) -> N
     assert "StepsLate" in on_call.raised()
     on_call.minutes(11, world.deliver)
     assert "StepsLate" not in on_call.raised()
+    world.settle()
+
+
+def test_events_that_cannot_be_told_raise_an_alarm(world: World, watch: Watch) -> None:
+    on_call = watch(world)
+    world.sns.delete_topic(TopicArn=world.topic)
+    world.create()
+    world.announce()
+
+    on_call.minutes(10, world.announce)
+    assert "EventsLate" not in on_call.raised(), "not yet too long"
+    on_call.minutes(10, world.announce)
+
+    assert "EventsLate" in on_call.raised()
+    world.sns.create_topic(Name=world.topic.rpartition(":")[2])
+    on_call.minutes(10, world.announce)
+    assert "EventsLate" not in on_call.raised()
     world.settle()
 
 
