@@ -4,7 +4,7 @@ CODES: dict[str, str] = {
     "VALIDATION_ERROR": "The request has bad fields; `validationErrors` names each of them.",
     "MALFORMED_JSON": "The body is not JSON.",
     "INVALID_CURSOR": "The cursor was not made by this service for this listing.",
-    "UNAUTHORIZED": "No valid key (with auth=jwt: no token; with auth=iam: no signature).",
+    "UNAUTHORIZED": "No valid key. With auth=jwt or auth=iam the gateway itself refuses, see below.",
     "FORBIDDEN": "The caller lacks the scope that this route needs.",
     "INSTANCE_NOT_FOUND": "No instance of that id or name.",
     "OPERATION_NOT_FOUND": "No operation of that id, or it is older than 30 days.",
