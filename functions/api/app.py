@@ -10,6 +10,7 @@ from aws_lambda_powertools.event_handler.openapi.exceptions import (
 )
 
 from functions.api.documentation import document
+from functions.api.gate import no_such_route
 from functions.api.requests import read_json, validation_failed
 from functions.api.routes import (
     caches,
@@ -22,7 +23,7 @@ from functions.api.routes import (
     sync,
     webhooks,
 )
-from functions.shared.domain.errors import CallerError, OstlerError
+from functions.shared.domain.errors import OstlerError
 from functions.shared.log import logger
 
 
@@ -52,4 +53,4 @@ def _bad_response(error: ResponseValidationError) -> NoReturn:
 
 
 def _no_route(_: Any) -> NoReturn:
-    raise CallerError("ROUTE_NOT_FOUND", "There is no such route; /docs lists them all") from None
+    raise no_such_route() from None

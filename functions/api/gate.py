@@ -28,7 +28,7 @@ _WANTED = {
 
 
 def admit(event: Mapping[str, Any], settings: Settings, keys: ApiKeys) -> Caller:
-    """The caller, or UNAUTHORIZED, FORBIDDEN or PAYLOAD_TOO_LARGE."""
+    """The caller, or UNAUTHORIZED, FORBIDDEN, ROUTE_NOT_FOUND or PAYLOAD_TOO_LARGE."""
     method, path = event["requestContext"]["http"]["method"], event["rawPath"]  # what the router goes by
     presented = (event.get("headers") or {}).get("authorization")
     # A header that the gateway had no reason to check says nothing about anybody.
@@ -37,12 +37,19 @@ def admit(event: Mapping[str, Any], settings: Settings, keys: ApiKeys) -> Caller
     caller = _vouched(event, settings) if settings.auth != "keys" else _known(presented, keys)
     if caller is None:
         raise CallerError("UNAUTHORIZED", _WANTED[settings.auth])
+    # The router would overlook a line's end, or the case of a method, where the rules above do not.
+    if not path.isprintable() or method != method.upper():
+        raise no_such_route()
     needed = scope_for(method, path)
     if not caller.may(needed):
         raise CallerError("FORBIDDEN", f"This needs the scope {needed}, which you lack")
     if _size(event) > MAX_BODY_BYTES:
         raise CallerError("PAYLOAD_TOO_LARGE", "The body is larger than 1 MB")
     return caller
+
+
+def no_such_route() -> CallerError:
+    return CallerError("ROUTE_NOT_FOUND", "There is no such route; /docs lists them all")
 
 
 def _known(presented: str | None, keys: ApiKeys) -> Caller | None:

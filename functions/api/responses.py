@@ -4,8 +4,6 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from aws_lambda_powertools.event_handler import Response
-
 from functions.api.ids import RequestIds
 from functions.shared.domain.errors import OstlerError, ValidationFailed
 
@@ -59,11 +57,6 @@ STATUS_OF: dict[str, int] = {
 
 def stamp(time: datetime) -> str:
     return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def answer(status: int, body: Any, headers: dict[str, str] | None = None) -> Response[Any]:
-    extra: dict[str, str | list[str]] = {**(headers or {})}
-    return Response(status_code=status, content_type=_JSON, body=json.dumps(body), headers=extra)
 
 
 def error_body(error: OstlerError, ids: RequestIds, now: datetime) -> dict[str, Any]:

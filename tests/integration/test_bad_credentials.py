@@ -1,6 +1,7 @@
 """Every route with every kind of bad credential: refused in the envelope, and nothing is done."""
 
 from base64 import b64encode
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -109,6 +110,39 @@ def test_a_key_opens_nothing_beyond_its_scope(known: tuple[World, str], scope: s
     beyond = {one for one in GUARDED if order(needed(*one)) > order(scope)}
 
     refused(world, instance_id, f"Bearer {key}", 403, "FORBIDDEN", *sorted(beyond))
+
+
+SPELT: dict[str, Callable[[str, str], tuple[str, str]]] = {
+    "with a line's end": lambda method, path: (method, f"{path}\n"),
+    "with another line": lambda method, path: (method, f"{path}\nx"),
+    "with a null": lambda method, path: (method, f"{path}\0"),
+    "with a slash": lambda method, path: (method, f"{path}/"),
+    "with two slashes": lambda method, path: (method, path.replace("/api/", "/api//")),
+    "in capitals": lambda method, path: (method, path.upper()),
+    "a small method": lambda method, path: (method.lower(), path),
+    "a mixed method": lambda method, path: (method.capitalize(), path),
+}
+
+
+@pytest.mark.parametrize("spelling", SPELT)
+@pytest.mark.parametrize("scope", ["read", "write"])
+def test_no_other_spelling_opens_what_is_beyond_a_scope(
+    known: tuple[World, str], scope: str, spelling: str
+) -> None:
+    world, instance_id = known
+    key = api_keys.new_key()
+    world.add_key(key, scope)
+    order = api_keys.SCOPES.index
+    beyond = [one for one in GUARDED if order(needed(*one)) > order(scope)]
+    assert beyond
+
+    for method, path in beyond:
+        address, body = request(method, path)
+        route, _, query = address.replace("{id}", instance_id).partition("?")
+        spelt_method, spelt = SPELT[spelling](method, route)
+        header = {"authorization": f"Bearer {key}"}
+        status, answer = world.call(spelt_method, f"{spelt}?{query}", body, header)
+        assert status in (403, 404), (method, path, answer)
 
 
 def test_a_key_without_a_scope_opens_nothing(known: tuple[World, str]) -> None:
