@@ -15,6 +15,7 @@ from functions.shared.domain.estimate import Booted
 from functions.shared.domain.instance import Event, Instance, Queue
 from functions.shared.domain.messages import StepMessage
 from functions.shared.domain.observation import Observation, Tick
+from functions.shared.domain.status import Status
 from functions.shared.log import correlated, logger
 from functions.shared.metrics import INSTANCES_FAILED, TIME_TO_READY, measure
 
@@ -68,11 +69,14 @@ class Advance:
             decision = combined(decision, after)
         if decision.call is not None:  # for another function to make, or one call too many for this step
             decision = decision.due(self._clock())
-        if self.store(decision) is None:
+        if self.store(decision) is None and record.status is Status.CREATING:
             self._hurry(record.id)
 
     def _hurry(self, instance_id: str) -> None:
-        """What an overtaken step learned is in the books, and the winner may not know that it is due."""
+        """What an overtaken purchase came to is in the books, and the winner may not know that it is due.
+
+        Whatever else was overtaken sends nothing: two chains that hurry each other never become one again.
+        """
         fresh = self._instances.get(instance_id)
         if fresh is not None and fresh.next_check_at is not None:
             self.nudge(fresh, fresh.next_check_at)

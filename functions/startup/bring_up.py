@@ -29,7 +29,9 @@ class BringUp:
             if record.deadline_at
             else check.max_wait_time_ms / 1000
         )
-        within = max(1.0, min(until_deadline, self.time_left() - _SPARE_SECONDS))
+        # The last one is asked at the deadline, and has the time of one answer.
+        wanted = max(until_deadline, check.timeout_ms / 1000)
+        within = max(1.0, min(wanted, self.time_left() - _SPARE_SECONDS))
         report = self.probes.check(record.endpoints, check, within)
         logger.info("application asked", overall=report.overall, endpoints=len(report.results))
         return decision, Probed(report, began)

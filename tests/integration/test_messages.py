@@ -145,22 +145,41 @@ def test_a_sweep_at_any_moment_of_a_purchase_disturbs_nothing(build: Build) -> N
         assert world.history(instance_id) == ["instance.creating", "instance.starting", "instance.running"]
 
 
-def test_what_is_noted_while_a_step_is_under_way_is_not_lost(world: World) -> None:
-    def prepare(number: int) -> str:
-        machine = world.simulator.put_instance(name=f"i{number}", status="pulling")
-        _, answer = world.call("POST", "/api/instances/import", {"novitaInstanceId": machine["id"]})
-        return str(answer["instanceId"])
+def _pulling(world: World, number: int) -> str:
+    machine = world.simulator.put_instance(name=f"i{number}", status="pulling")
+    _, answer = world.call("POST", "/api/instances/import", {"novitaInstanceId": machine["id"]})
+    return str(answer["instanceId"])
 
+
+def _come_up(world: World) -> None:
+    for machine in world.simulator.live():
+        world.simulator.patch_instance(machine["id"], status="running")
+    world.settle()
+
+
+def test_whoever_is_overtaken_in_a_look_leaves_the_next_message_to_the_winner(world: World) -> None:
+    """Two that send each other on would be two chains for good."""
+    ids = _met_at_every_call(world, "monitor", partial(_pulling, world))
+
+    told = [sent(call) for call in world.wire.calls if call.name == "SendMessage monitor"]
+    tokens = Counter(one["token"] for one in told if one["instance_id"] in ids)
+    current = {world.record(instance_id).token for instance_id in ids}
+    _come_up(world)
+
+    assert len(ids) >= 4
+    assert set(tokens.values()) == {1}
+    assert current <= tokens.keys()
+
+
+def test_what_is_noted_while_a_step_is_under_way_is_not_lost(world: World) -> None:
     def note(instance_id: str) -> None:
         path = f"/api/instances/{instance_id}/last-used"
         status, _ = world.call("PUT", path, {"lastUsedAt": "2026-01-02T03:04:05Z"})
         assert status == 200
 
-    ids = _met_at_every_call(world, "monitor", prepare, note)
+    ids = _met_at_every_call(world, "monitor", partial(_pulling, world), note)
 
-    for machine in world.simulator.live():
-        world.simulator.patch_instance(machine["id"], status="running")
-    world.settle()
+    _come_up(world)
 
     assert len(ids) >= 4
     assert {world.record(instance_id).status for instance_id in ids} == {Status.RUNNING}

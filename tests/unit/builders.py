@@ -5,6 +5,7 @@ from typing import Any
 
 from functions.shared.domain.commands import begin_create
 from functions.shared.domain.decision import Decision, Policy
+from functions.shared.domain.health import ProbeFault, ProbeResult, ProbeTarget, Report
 from functions.shared.domain.instance import Action, Duty, Instance, Operation, Spec
 from functions.shared.domain.machine import Endpoint, Machine
 from functions.shared.domain.purchase import Outcome, Purchase
@@ -74,6 +75,11 @@ def new_purchase(outcome: Outcome, number: int = 1, **changes: Any) -> Purchase:
         "lease_until": after(90),
     }
     return Purchase(**plain | bought | ended | changes)
+
+
+def new_report(*, healthy: bool) -> Report:
+    fault = None if healthy else ProbeFault("connection_refused", "refused")
+    return Report((ProbeResult(ProbeTarget(8188, "http", "https://8188.example/"), 12, NOW, fault),))
 
 
 def new_operation(kind: Action, status: str = "monitoring", **changes: Any) -> Operation:

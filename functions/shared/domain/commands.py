@@ -114,7 +114,12 @@ def begin_stop(decision: Decision, operation_id: str) -> Decision:
         raise _refusal("INSTANCE_NOT_STOPPABLE", record, "stopped")
     decision = _operate(decision, Action.STOP, operation_id)
     return decision.move(
-        Status.STOPPING, pending=Action.STOP, deadline_at=None, health_check=None, next_check_at=decision.now
+        Status.STOPPING,
+        pending=Action.STOP,
+        deadline_at=None,
+        health_check=None,
+        error=None,
+        next_check_at=decision.now,
     )
 
 

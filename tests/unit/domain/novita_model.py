@@ -9,7 +9,6 @@ from functions.shared.advance import combined
 from functions.shared.domain.decide import decide
 from functions.shared.domain.decision import Decision
 from functions.shared.domain.estimate import Boot
-from functions.shared.domain.health import ProbeFault, ProbeResult, ProbeTarget, Report
 from functions.shared.domain.instance import Action, Fault, Instance, Queue, Spec
 from functions.shared.domain.observation import (
     Act,
@@ -36,7 +35,7 @@ from functions.shared.domain.observation import (
 )
 from functions.shared.domain.purchase import Outcome, Purchase
 from functions.shared.domain.status import Status
-from tests.unit.builders import HTTP, NOW, POLICY, created, new_machine
+from tests.unit.builders import HTTP, NOW, POLICY, created, new_machine, new_report
 from tests.unit.domain.promises import assert_due_unless_at_rest, assert_follows, assert_nothing_forgotten
 
 MOST_CALLS = 12  # of one step: two machines to delete, a look-up, a purchase, and what follows from them
@@ -201,7 +200,7 @@ class Model:
             case Act():
                 return decision, self._act(call, began, fault)
             case Probe():
-                return decision, Probed(_report(healthy=fault != "unhealthy"), began)
+                return decision, Probed(new_report(healthy=fault != "unhealthy"), began)
 
     def _fault(self, call: Call) -> str:
         concerned: dict[type, tuple[str, ...]] = {
@@ -348,8 +347,3 @@ _COURSES = {
     Action.STOP: ("toStop", "stopping", "exited"),
     Action.DELETE: ("toRemove", "removing", "removed", "not found"),
 }
-
-
-def _report(*, healthy: bool) -> Report:
-    fault = None if healthy else ProbeFault("timeout", "too slow")
-    return Report((ProbeResult(ProbeTarget(80, "http", "http://one.example/"), 1, NOW, fault),))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from functions.shared.domain.decide import decide
-from functions.shared.domain.health import HealthCheck, ProbeFault, ProbeResult, ProbeTarget, Report
+from functions.shared.domain.health import HealthCheck
 from functions.shared.domain.instance import Action, Fault, Instance, Queue
 from functions.shared.domain.observation import (
     Act,
@@ -35,6 +35,7 @@ from tests.unit.builders import (
     new_machine,
     new_operation,
     new_purchase,
+    new_report,
     new_spec,
 )
 
@@ -118,7 +119,25 @@ def test_a_start_refused_for_good_fails_and_the_machine_is_stopped_unless_kept(k
     assert decision.record.at_rest == keep
 
 
-@pytest.mark.parametrize("record", [bringing_up(), bringing_up(Action.RESTART), stopping()])
+def test_a_start_in_the_wrong_state_is_asked_for_again_until_the_machine_runs() -> None:
+    """It runs already, or is still being stopped: by us, where a start before this one failed."""
+    refusal = Refused(NO, Act(Action.START, OWN), wrong_state=True)
+
+    decision = decide(bringing_up(), refusal, NOW, POLICY)
+
+    def shown(status: str) -> Instance:
+        machine = Seen(new_machine(status), NOW)
+        return decide(decision.record, machine, NOW, POLICY, step=decision.step).record
+
+    assert (decision.events, decision.call) == ((), Look(OWN))
+    assert decision.record.doubted, "a look by id, since lists lag"
+    for status in ("stopping", "exited", "starting"):
+        assert (shown(status).pending, shown(status).next_check_at) == (Action.START, after(30))
+        assert decide(shown(status), Tick(), after(30), POLICY).call == Act(Action.START, OWN)
+    assert (shown("running").status, shown("running").pending) == (Status.HEALTH_CHECKING, None)
+
+
+@pytest.mark.parametrize("record", [bringing_up(Action.RESTART), stopping()])
 def test_an_action_in_the_wrong_state_may_have_been_done_already_so_a_look_tells(record: Instance) -> None:
     assert record.pending
     act = Act(record.pending, OWN)
@@ -239,20 +258,15 @@ def test_a_dead_letter_of_a_queue_that_the_instance_has_left_changes_nothing() -
     assert types(new_instance(Status.HEALTH_CHECKING), Died(Queue.CREATE, NO)) == []
 
 
-def report(healthy: bool) -> Report:
-    fault = None if healthy else ProbeFault("bad_gateway", "answered 502")
-    return Report((ProbeResult(ProbeTarget(8188, "http", "https://8188.example/"), 12, NOW, fault),))
-
-
 def checking(**changes: Any) -> Instance:
     return new_instance(Status.HEALTH_CHECKING, deadline_at=after(100), **changes)
 
 
 def test_an_application_that_answers_makes_the_instance_ready() -> None:
-    decision = decide(checking(), Probed(report(True), NOW), NOW, POLICY)
+    decision = decide(checking(), Probed(new_report(healthy=True), NOW), NOW, POLICY)
 
     assert [event.type for event in decision.events] == ["instance.ready"]
-    assert decision.events[0].health == decision.record.health == report(True).as_json()
+    assert decision.events[0].health == decision.record.health == new_report(healthy=True).as_json()
     assert decision.record.ready_at == NOW
     assert decision.record.at_rest
 
@@ -260,7 +274,7 @@ def test_an_application_that_answers_makes_the_instance_ready() -> None:
 def test_after_a_start_it_completes_the_startup_too() -> None:
     record = checking(operation=new_operation(Action.START), ready_at=ago(3000))
 
-    decision = decide(record, Probed(report(True), NOW), NOW, POLICY)
+    decision = decide(record, Probed(new_report(healthy=True), NOW), NOW, POLICY)
 
     completed = decision.events[-1]
     assert [event.type for event in decision.events] == ["instance.ready", "startup.completed"]
@@ -269,15 +283,15 @@ def test_after_a_start_it_completes_the_startup_too() -> None:
 
 
 def test_one_that_does_not_answer_is_asked_again_later() -> None:
-    decision = decide(checking(), Probed(report(False), NOW), NOW, POLICY)
+    decision = decide(checking(), Probed(new_report(healthy=False), NOW), NOW, POLICY)
 
     assert decision.events == ()
-    assert decision.record.health == report(False).as_json()
+    assert decision.record.health == new_report(healthy=False).as_json()
     assert decision.record.next_check_at == after(30)
 
 
 def test_after_a_silent_round_the_machine_is_looked_at_and_then_the_application_is_asked_again() -> None:
-    silent = decide(checking(), Probed(report(False), ago(30)), ago(30), POLICY).record
+    silent = decide(checking(), Probed(new_report(healthy=False), ago(30)), ago(30), POLICY).record
 
     look = decide(silent, Tick(), NOW, POLICY)
     running = Seen(new_machine("running"), NOW)
@@ -290,7 +304,7 @@ def test_after_a_silent_round_the_machine_is_looked_at_and_then_the_application_
 
 @pytest.mark.parametrize("began", [ago(60), ago(90)])
 def test_an_answer_from_before_the_last_action_is_no_answer(began: datetime) -> None:
-    decision = decide(checking(), Probed(report(True), began), NOW, POLICY)
+    decision = decide(checking(), Probed(new_report(healthy=True), began), NOW, POLICY)
 
     assert decision.events == ()
     assert decision.record.health is None
@@ -298,7 +312,7 @@ def test_an_answer_from_before_the_last_action_is_no_answer(began: datetime) -> 
 
 @pytest.mark.parametrize("status", sorted(set(Status) - {Status.HEALTH_CHECKING}))
 def test_an_answer_means_nothing_in_another_status(status: Status) -> None:
-    assert types(new_instance(status), Probed(report(True), NOW)) == []
+    assert types(new_instance(status), Probed(new_report(healthy=True), NOW)) == []
 
 
 def test_an_action_taken_on_a_machine_to_be_given_back_is_noted_there() -> None:

@@ -12,7 +12,7 @@ from functions.shared.domain.commands import begin_again, begin_delete, begin_re
 from functions.shared.domain.decide import decide
 from functions.shared.domain.decision import Decision
 from functions.shared.domain.errors import Conflict
-from functions.shared.domain.health import HealthCheck, ProbeFault, ProbeResult, ProbeTarget, Report
+from functions.shared.domain.health import HealthCheck
 from functions.shared.domain.instance import Action, Fault, Instance, Queue
 from functions.shared.domain.observation import (
     Act,
@@ -34,7 +34,16 @@ from functions.shared.domain.observation import (
 )
 from functions.shared.domain.purchase import Outcome, Purchase
 from functions.shared.domain.status import Status
-from tests.unit.builders import NOW, POLICY, created, deciding, new_machine, new_purchase, new_spec
+from tests.unit.builders import (
+    NOW,
+    POLICY,
+    created,
+    deciding,
+    new_machine,
+    new_purchase,
+    new_report,
+    new_spec,
+)
 from tests.unit.domain.promises import assert_due_unless_at_rest, assert_follows, assert_nothing_forgotten
 
 MACHINES = ("m-1", "m-2", "m-3")
@@ -52,11 +61,6 @@ purchases = st.builds(
     st.integers(1, 3),
 )
 books = st.lists(purchases, max_size=3, unique_by=lambda one: one.number).map(tuple)
-
-
-def report(healthy: bool) -> Report:
-    fault = None if healthy else ProbeFault("timeout", "too slow")
-    return Report((ProbeResult(ProbeTarget(80, "http", "http://one.example/"), 1, NOW, fault),))
 
 
 # Each makes an observation out of when it began.
@@ -82,7 +86,7 @@ observations: st.SearchStrategy[Callable[[datetime], Observation]] = st.one_of(
         st.booleans(),
     ),
     st.floats(0, 900).map(lambda wait: lambda _: Postponed(FAULT, wait)),
-    st.booleans().map(lambda healthy: lambda began: Probed(report(healthy), began)),
+    st.booleans().map(lambda healthy: lambda began: Probed(new_report(healthy=healthy), began)),
 )
 commands = st.sampled_from(["start", "restart", "stop", "delete", "redrive"])
 
@@ -175,7 +179,7 @@ def test_a_stale_observation_changes_nothing_wherever_it_arrives(
         "seen": Seen(new_machine(word, record.machine_id), began),
         "missing": Missing(record.machine_id, began),
         "unlisted": Unlisted(record.machine_id, began),
-        "probed": Probed(report(True), began),
+        "probed": Probed(new_report(healthy=True), began),
     }
 
     decision = decide(record, stale[kind], now + timedelta(seconds=5), POLICY)

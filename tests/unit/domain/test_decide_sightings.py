@@ -207,6 +207,18 @@ def test_one_not_found_ends_nothing_but_makes_another_look_due(situation: str) -
         assert not decision.record.at_rest
 
 
+def test_what_was_last_seen_long_ago_is_not_gone_for_a_hiccup_of_half_a_minute() -> None:
+    """At rest nobody writes down that it is there, so that a restart finds an old time on the record."""
+    record = new_instance(Status.STARTING, seen_at=ago(86400), acted_at=ago(1))
+
+    first = decide(record, Missing(OWN, NOW), NOW, POLICY).record
+    second = decide(first, Missing(OWN, after(31)), after(31), POLICY).record
+    settled = decide(second, Missing(OWN, NOW + POLICY.settle), NOW + POLICY.settle, POLICY).record
+
+    assert (second.status, second.gone) == (Status.STARTING, ())
+    assert (settled.status, settled.gone) == (Status.FAILED, (OWN,))
+
+
 @pytest.mark.parametrize("situation", SITUATIONS)
 def test_a_second_not_found_long_after_it_was_seen_means_gone(situation: str) -> None:
     record = doubted_long_enough(SITUATIONS[situation])

@@ -1,7 +1,7 @@
 """What time alone does: the next call of each situation, and what a passed deadline means."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -9,7 +9,19 @@ import pytest
 from functions.shared.domain.decide import decide
 from functions.shared.domain.health import HealthCheck
 from functions.shared.domain.instance import Action, Fault, Instance
-from functions.shared.domain.observation import Act, Call, Look, Postponed, Probe, Review, Seen, Tick
+from functions.shared.domain.observation import (
+    Act,
+    Books,
+    Call,
+    Look,
+    Postponed,
+    Probe,
+    Probed,
+    Review,
+    Seen,
+    Tick,
+)
+from functions.shared.domain.purchase import Outcome
 from functions.shared.domain.status import Status
 from tests.unit.builders import (
     NOW,
@@ -21,6 +33,8 @@ from tests.unit.builders import (
     new_instance,
     new_machine,
     new_operation,
+    new_purchase,
+    new_report,
     new_spec,
 )
 
@@ -123,13 +137,13 @@ LATE: list[tuple[str, Instance, str, Action | None]] = [
     ("start, keep", new_instance(Status.STARTING, spec=KEEP, **START), "STARTUP_TIMEOUT", None),
     (
         "first check",
-        new_instance(Status.HEALTH_CHECKING, spec=CHECKED),
+        new_instance(Status.HEALTH_CHECKING, spec=CHECKED, probed_at=NOW),
         "HEALTH_CHECK_FAILED",
         Action.DELETE,
     ),
     (
         "check after a start",
-        new_instance(Status.HEALTH_CHECKING, **START),
+        new_instance(Status.HEALTH_CHECKING, probed_at=NOW, **START),
         "HEALTH_CHECK_FAILED",
         Action.STOP,
     ),
@@ -191,6 +205,29 @@ def test_a_look_that_is_not_to_be_had_is_not_waited_for_for_ever(record: Instanc
     assert decide(unanswered.record, Tick(), settled, POLICY).record.status is Status.FAILED
 
 
+@pytest.mark.parametrize("probed_at", [None, ago(1)])
+@pytest.mark.parametrize("late_by", [0, 10_000])
+def test_an_application_is_asked_once_more_before_it_fails(probed_at: datetime | None, late_by: int) -> None:
+    """Also by a function that comes long after the deadline: nobody may have asked before it."""
+    late = new_instance(
+        Status.HEALTH_CHECKING, spec=CHECKED, deadline_at=NOW, acted_at=ago(500), probed_at=probed_at
+    )
+    now = after(late_by)
+
+    def answered(healthy: bool) -> Instance:
+        return decide(
+            asked.record, Probed(new_report(healthy=healthy), now), now, POLICY, step=asked.step
+        ).record
+
+    asked = decide(late, Tick(), now, POLICY)
+
+    assert (asked.record.status, asked.call) == (Status.HEALTH_CHECKING, Probe())
+    assert answered(healthy=True).status is Status.READY
+    silent = answered(healthy=False)
+    assert (silent.status, silent.next_check_at) == (Status.HEALTH_CHECKING, now)
+    assert decide(silent, Tick(), now, POLICY).record.status is Status.FAILED
+
+
 @pytest.mark.parametrize("record", [row[1] for row in LATE], ids=[row[0] for row in LATE])
 def test_before_its_deadline_nothing_fails(record: Instance) -> None:
     decision = decide(replace(record, deadline_at=after(0.001)), Tick(), NOW, POLICY)
@@ -213,11 +250,32 @@ def test_other_statuses_have_no_deadline(status: Status) -> None:
 def test_an_unclear_purchase_outlives_the_deadline_of_the_instance() -> None:
     record = new_instance(Status.CREATING, unsettled=True, purchases=1, deadline_at=NOW)
 
-    decision = decide(record, Tick(), NOW, POLICY)
+    asked = decide(record, Tick(), NOW, POLICY)
+    decision = decide(asked.record, Books((new_purchase(Outcome.UNCLEAR),)), NOW, POLICY, step=asked.step)
 
+    assert (asked.record.status, asked.call) == (Status.CREATING, Review())
     assert decision.record.status is Status.FAILED
-    assert decision.call == Review()
     assert not decision.record.at_rest
+
+
+def test_what_was_bought_in_time_and_not_yet_noted_is_no_failure() -> None:
+    record = new_instance(Status.CREATING, machine_id=None, unsettled=True, purchases=1, deadline_at=NOW)
+
+    asked = decide(record, Tick(), after(60), POLICY)
+    books = Books((new_purchase(Outcome.BOUGHT),))
+    decision = decide(asked.record, books, after(60), POLICY, step=asked.step)
+
+    assert [event.type for event in decision.events] == ["instance.starting"]
+    assert decision.record.machine_id == OWN
+
+
+def test_nothing_is_bought_after_the_deadline() -> None:
+    record = new_instance(Status.CREATING, machine_id=None, unsettled=True, purchases=1, deadline_at=NOW)
+
+    asked = decide(record, Tick(), NOW, POLICY)
+    decision = decide(asked.record, Books((new_purchase(Outcome.REFUSED),)), NOW, POLICY, step=asked.step)
+
+    assert (decision.record.status, decision.call, decision.record.at_rest) == (Status.FAILED, None, True)
 
 
 def test_a_wait_never_outlasts_the_deadline() -> None:

@@ -35,6 +35,8 @@ def refused(decision: Decision, refusal: Refused) -> Decision:
         return _ask_again(decision, act, fault)
     if act.action is not record.pending or act.machine_id != record.machine_id:
         return decision
+    if refusal.wrong_state and act.action is Action.START:  # it runs already, or is still being stopped
+        return _ask_again(decision.having(doubted=True), act, fault)
     if refusal.wrong_state:  # perhaps done already: the next look tells
         return taken(decision, act, decision.now)
     if act.action is Action.STOP:

@@ -11,6 +11,7 @@ from functions.shared.domain.status import Status
 
 _COMING = frozenset({Status.STARTING, Status.MIGRATING})
 _ON_THE_MOVE = _COMING | {Status.STOPPING}
+_JUDGED = _COMING | {Status.HEALTH_CHECKING}  # by a look after the deadline
 
 
 def proceed(decision: Decision) -> Decision:
@@ -66,7 +67,7 @@ def _finish(decision: Decision) -> Decision:
     due = decision.pause or decision.again_at or _next_look(decision)
     if record.deadline_at and record.deadline_at > decision.now:
         due = min(due, record.deadline_at)
-    elif record.deadline_at and record.status in _COMING and not _may_be_up(decision, record.deadline_at):
+    elif record.deadline_at and record.status in _JUDGED and not _may_be_up(decision, record.deadline_at):
         due = decision.now  # it was looked at, and is not up: the next step says so
     return decision.due(due)
 
@@ -92,24 +93,37 @@ def _end(decision: Decision) -> Decision:
 
 def check_deadline(decision: Decision) -> Decision:
     record = decision.record
+    if record.status is Status.CREATING:
+        return decision if record.unsettled else give_up_buying(decision)
     if record.deadline_at is None or decision.now < record.deadline_at:
         return decision
-    if record.status is Status.CREATING:
-        because = f"; last: {record.waiting.message}" if record.waiting else ""
-        code = record.waiting.code if record.waiting else "PURCHASE_TIMEOUT"
-        return fail(decision, Fault(code, f"No machine was bought in time{because}"))
-    if record.status in _COMING:
-        if _may_be_up(decision, record.deadline_at):
-            return decision
-        return fail(decision, Fault("STARTUP_TIMEOUT", "The machine was not running in time"))
+    if record.status not in _JUDGED or _may_be_up(decision, record.deadline_at):
+        return decision
     if record.status is Status.HEALTH_CHECKING:
         return fail(decision, Fault("HEALTH_CHECK_FAILED", "The application did not answer in time"))
-    return decision
+    return fail(decision, Fault("STARTUP_TIMEOUT", "The machine was not running in time"))
+
+
+def give_up_buying(decision: Decision) -> Decision:
+    """Once the deadline has passed; where a purchase is open, when the books have been read."""
+    record = decision.record
+    if (
+        record.status is not Status.CREATING
+        or record.deadline_at is None
+        or decision.now < record.deadline_at
+    ):
+        return decision
+    because = f"; last: {record.waiting.message}" if record.waiting else ""
+    code = record.waiting.code if record.waiting else "PURCHASE_TIMEOUT"
+    return fail(decision, Fault(code, f"No machine was bought in time{because}"))
 
 
 def _may_be_up(decision: Decision, deadline: datetime) -> bool:
-    """Nobody has looked since the deadline, for a while at the most: it may have come up in time."""
+    """Nobody has looked since the deadline: it may have come up in time. Novita may not let us look, and the
+    machine bills, so that this is not waited for long; the application can always be asked."""
     record = decision.record
+    if record.status is Status.HEALTH_CHECKING:
+        return record.probed_at is None or record.probed_at < deadline
     looked = record.seen_at is not None and record.seen_at >= deadline
     return not record.pending and not looked and decision.now < deadline + decision.policy.settle
 

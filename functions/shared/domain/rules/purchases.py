@@ -6,6 +6,7 @@ from functions.shared.domain.decision import Decision
 from functions.shared.domain.instance import Action, Instance
 from functions.shared.domain.observation import Buy, LookUp, WriteOff
 from functions.shared.domain.purchase import Outcome, Purchase
+from functions.shared.domain.rules.progress import give_up_buying
 from functions.shared.domain.status import Status
 
 
@@ -16,6 +17,7 @@ def read_books(decision: Decision, purchases: tuple[Purchase, ...]) -> Decision:
     for purchase in purchases:
         if purchase.outcome is Outcome.BOUGHT and purchase.machine_id:
             decision = _bought(decision, purchase, purchase.machine_id)
+    decision = give_up_buying(decision)
     creating = decision.record.status is Status.CREATING
     open_ones = [purchase for purchase in purchases if not purchase.settled]
     if leases := [one.lease_until for one in open_ones if one.under_way(decision.now)]:

@@ -39,12 +39,21 @@ def seen(decision: Decision, machine: Machine, began: datetime) -> Decision:
         spot_reclaim_at=machine.spot_reclaim_at,
         waiting=record.waiting if record.pending or record.duties else None,
     )
-    off_as_asked = record.pending is Action.STOP and read(machine) is Reading.EXITED
-    if record.pending and not off_as_asked:
-        return decision
+    if record.pending:
+        if not _as_asked(record, machine):
+            return decision
+        decision = decision.having(pending=None)
     after = _follow(decision, machine, began)
     came_up = record.status is Status.STARTING and read(machine) is Reading.RUNNING and after.events
     return replace(after, booted=_booted(record, began)) if came_up else after
+
+
+def _as_asked(record: Instance, machine: Machine) -> bool:
+    """What is still to be asked for is so already. That it runs is only believed of a look by id, which
+    Novita's refusal to start it made due: what a list shows may be from before it was stopped."""
+    if record.pending is Action.START:
+        return record.doubted and read(machine) is Reading.RUNNING
+    return record.pending is Action.STOP and read(machine) is Reading.EXITED
 
 
 def missing(decision: Decision, machine_id: str, began: datetime) -> Decision:
@@ -62,7 +71,9 @@ def missing(decision: Decision, machine_id: str, began: datetime) -> Decision:
         return decision
     if _confirmed_gone(record.missing_at, record.seen_at or record.created_at, began, policy):
         return gone(decision, machine_id)
-    return _doubt(decision.having(missing_at=record.missing_at or began), began)
+    if record.missing_at is None:  # until now it was there: sweeps that see it at rest do not write that down
+        decision = decision.having(missing_at=began, seen_at=began)
+    return decision.having(doubted=True)
 
 
 def unlisted(decision: Decision, machine_id: str, began: datetime) -> Decision:
@@ -70,13 +81,7 @@ def unlisted(decision: Decision, machine_id: str, began: datetime) -> Decision:
     record = decision.record
     if machine_id != record.machine_id or machine_id in record.gone or stale(decision, began):
         return decision
-    return _doubt(decision, began)
-
-
-def _doubt(decision: Decision, began: datetime) -> Decision:
-    """Every sweep sees a machine at rest, and none writes that down: until now it was there."""
-    record = decision.record
-    return decision.having(doubted=True, seen_at=began if record.at_rest else record.seen_at)
+    return decision.having(doubted=True)
 
 
 def gone(decision: Decision, machine_id: str) -> Decision:
