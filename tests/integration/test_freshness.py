@@ -108,14 +108,11 @@ def test_a_novita_that_hangs_is_waited_for_once_and_briefly(build: Build) -> Non
     began = time.monotonic()
     first, _ = asked(world, f"/api/instances/{instance_id}")
     took = time.monotonic() - began
-    began = time.monotonic()
     others = [asked(world, f"/api/instances/{instance_id}") for _ in range(5)]
-    others_took = time.monotonic() - began
 
     assert first["stale"] is True
     assert 0.3 < took < 5
     assert all(answer["stale"] and not calls for answer, calls in others)
-    assert others_took < 5 * 0.4
 
 
 def test_an_open_circuit_is_not_waited_for_at_all(build: Build) -> None:
