@@ -8,9 +8,11 @@ import sys
 
 import boto3
 
+from local.command import command
 from local.deployed import STACK_NAME, Deployed
 
 
+@command
 def main() -> int:
     deployed = Deployed.read(boto3.client("cloudformation"))
     if key := os.environ.get("NOVITA_API_KEY"):
@@ -23,7 +25,7 @@ def main() -> int:
             f"or in the console as the value of the secret {deployed.novita_secret_id}."
         )
     print(
-        f"{STACK_NAME} is deployed: {deployed.outputs['ApiUrl']}\n"
+        f"{STACK_NAME} is deployed: {deployed.api_url}\n"
         "Next: make yourself an API key with\n"
         "  .venv/bin/python -m local.keys create --name me --scopes read,write,admin"
     )

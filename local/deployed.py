@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from local.problems import StartError
+
 STACK_NAME = "Ostler"
 
 
@@ -13,11 +15,11 @@ class Deployed:
     outputs: Mapping[str, str]
 
     @classmethod
-    def read(cls, cloudformation: Any, stack_name: str = STACK_NAME) -> "Deployed":
-        pages = cloudformation.get_paginator("list_stack_resources").paginate(StackName=stack_name)
+    def read(cls, cloudformation: Any) -> "Deployed":
+        pages = cloudformation.get_paginator("list_stack_resources").paginate(StackName=STACK_NAME)
         resources = [item for page in pages for item in page["StackResourceSummaries"]]
         functions = [item for item in resources if item["ResourceType"] == "AWS::Lambda::Function"]
-        outputs = cloudformation.describe_stacks(StackName=stack_name)["Stacks"][0].get("Outputs", [])
+        outputs = cloudformation.describe_stacks(StackName=STACK_NAME)["Stacks"][0].get("Outputs", [])
         return cls(
             functions=tuple(sorted(item["PhysicalResourceId"] for item in functions)),
             outputs={output["OutputKey"]: output["OutputValue"] for output in outputs},
@@ -25,16 +27,25 @@ class Deployed:
 
     @property
     def api_id(self) -> str:
-        return self.outputs["ApiId"]
+        return self._output("ApiId")
+
+    @property
+    def api_url(self) -> str:
+        return self._output("ApiUrl")
 
     @property
     def table_name(self) -> str:
-        return self.outputs["TableName"]
+        return self._output("TableName")
 
     @property
     def novita_secret_id(self) -> str:
-        return self.outputs["NovitaSecretId"]
+        return self._output("NovitaSecretId")
 
     @property
     def webhook_secret_id(self) -> str:
-        return self.outputs["WebhookSecretId"]
+        return self._output("WebhookSecretId")
+
+    def _output(self, name: str) -> str:
+        if name not in self.outputs:
+            raise StartError(f"the stack {STACK_NAME} has no output {name}: its deploy has not ended well")
+        return self.outputs[name]

@@ -11,25 +11,22 @@ import sys
 from typing import Any
 
 import boto3
-from botocore.exceptions import BotoCoreError, ClientError
 
 from local.api_keys import SCOPES, listed, make, new_key, revoke
-from local.deployed import STACK_NAME, Deployed
+from local.command import command
+from local.deployed import Deployed
 from local.emulator import Emulator
 from local.paths import STATE
 from local.ports import Ports
 
 
+@command
 def main() -> int:
     given = _arguments().parse_args()
-    try:
-        table = _table(given.stack, local=given.local)
-        if given.command == "create":
-            return _create(table, given.name, given.scopes)
-        return _list(table) if given.command == "list" else _revoke(table, given.key_id)
-    except (BotoCoreError, ClientError) as error:
-        print(f"ostler: {error}", file=sys.stderr)
-        return 1
+    table = _table(local=given.local)
+    if given.command == "create":
+        return _create(table, given.name, given.scopes)
+    return _list(table) if given.command == "list" else _revoke(table, given.key_id)
 
 
 def _create(table: Any, name: str, scopes: tuple[str, ...]) -> int:
@@ -55,16 +52,15 @@ def _revoke(table: Any, key_id: str) -> int:
     return 1
 
 
-def _table(stack: str, *, local: bool) -> Any:
+def _table(*, local: bool) -> Any:
     if local:
         emulator = Emulator(STATE, Ports.read(os.environ).emulator)
-        return emulator.table(Deployed.read(emulator.client("cloudformation"), stack).table_name)
-    return boto3.resource("dynamodb").Table(Deployed.read(boto3.client("cloudformation"), stack).table_name)
+        return emulator.table(Deployed.read(emulator.client("cloudformation")).table_name)
+    return boto3.resource("dynamodb").Table(Deployed.read(boto3.client("cloudformation")).table_name)
 
 
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m local.keys", description="API keys of Ostler")
-    parser.add_argument("--stack", default=STACK_NAME, help="the stack's name (default: %(default)s)")
     parser.add_argument("--local", action="store_true", help="the copy that `make run` started")
     commands = parser.add_subparsers(dest="command", required=True)
     create = commands.add_parser("create", help="make a key and show it once")

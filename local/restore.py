@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import boto3
-from botocore.exceptions import BotoCoreError, ClientError
 
-from local.deployed import STACK_NAME, Deployed
+from local.command import command
+from local.deployed import Deployed
 
 Item = dict[str, Any]
 
@@ -47,18 +47,14 @@ def _key(item: Item) -> tuple[str, str]:
     return item["pk"], item["sk"]
 
 
+@command
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m local.restore", description=__doc__)
     parser.add_argument("--from", dest="source", required=True, help="the table that DynamoDB restored")
-    parser.add_argument("--stack", default=STACK_NAME, help="the stack's name (default: %(default)s)")
     given = parser.parse_args()
-    try:
-        tables = boto3.resource("dynamodb")
-        own = Deployed.read(boto3.client("cloudformation"), given.stack).table_name
-        put, gone = put_back(tables.Table(own), every_item(tables.Table(given.source)))
-    except (BotoCoreError, ClientError) as error:
-        print(f"ostler: {error}", file=sys.stderr)
-        return 1
+    tables = boto3.resource("dynamodb")
+    own = Deployed.read(boto3.client("cloudformation")).table_name
+    put, gone = put_back(tables.Table(own), every_item(tables.Table(given.source)))
     print(f"{put} items put into {own}, {gone} removed that {given.source} does not have.")
     return 0
 

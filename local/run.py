@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 from types import FrameType
 
+from local.command import command
 from local.paths import ROOT, STATE
 from local.ports import Ports
-from local.problems import StartError
 from local.provider import RealNovita
 from local.settings import given_settings
 from local.stack import LocalStack
@@ -19,6 +19,7 @@ LOOK_EVERY_SECONDS = 0.5
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+@command
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m local.run", description=__doc__)
     parser.add_argument("--stop-with-parent", action="store_true", help="stop when the starter ends")
@@ -33,9 +34,6 @@ def main() -> int:
             _ignore_signals()
     except KeyboardInterrupt:
         _say("stopped")
-    except StartError as problem:
-        print(f"ostler: {problem}", file=sys.stderr, flush=True)
-        return problem.exit_code
     return 0
 
 

@@ -22,6 +22,7 @@ import boto3
 import requests
 
 from local import api_keys
+from local.command import command
 from local.deployed import Deployed
 from local.problems import RefusalError, StartError
 from local.round_trip import MachineLeftError, Order, Service, round_trip
@@ -137,23 +138,20 @@ def found_service(environment: Mapping[str, str]) -> Iterator[Service]:
     made = api_keys.new_key()
     key_id = api_keys.make(table, name="smoke test", scopes=SCOPES, key=made).id
     try:
-        yield Service(deployed.outputs["ApiUrl"], made)
+        yield Service(deployed.api_url, made)
     finally:
         api_keys.revoke(table, key_id)
 
 
+@command
 def main() -> int:
-    try:
-        order = read_order(os.environ)
-        with found_service(os.environ) as service:
-            print(f"{service.url}, {'buying one machine' if order else 'only looking (SMOKE_BUY=1 buys)'}")
-            smoke = Smoke(
-                service, os.environ.get("SMOKE_PRODUCT", ""), order, lambda line: print(line, flush=True)
-            )
-            return 0 if smoke.run() else 1
-    except StartError as problem:
-        print(f"ostler: {problem}", file=sys.stderr)
-        return problem.exit_code
+    order = read_order(os.environ)
+    with found_service(os.environ) as service:
+        print(f"{service.url}, {'buying one machine' if order else 'only looking (SMOKE_BUY=1 buys)'}")
+        smoke = Smoke(
+            service, os.environ.get("SMOKE_PRODUCT", ""), order, lambda line: print(line, flush=True)
+        )
+        return 0 if smoke.run() else 1
 
 
 if __name__ == "__main__":

@@ -13,10 +13,11 @@ from typing import Any
 import boto3
 
 from functions.shared.domain.status import Status
+from local.command import command
 from local.deployed import Deployed
 from local.deployment_id import KEY
 from local.machines import living_machines
-from local.problems import RefusalError, StartError
+from local.problems import RefusalError
 from local.provider import REAL_ADDRESS
 
 AT_REST = frozenset({Status.TERMINATED, Status.FAILED})
@@ -89,21 +90,18 @@ def _unfinished(table: Any) -> list[str]:
         start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
 
 
+@command
 def main() -> int:
-    try:
-        deployed = Deployed.read(boto3.client("cloudformation"))
-        table = boto3.resource("dynamodb").Table(deployed.table_name)
-        secret = boto3.client("secretsmanager").get_secret_value(SecretId=deployed.novita_secret_id)
-        address = os.environ.get("NOVITA_API_BASE_URL") or REAL_ADDRESS
-        teardown = Teardown.read(table, address, secret["SecretString"])
-        return teardown(
-            lambda: subprocess.run(sys.argv[1:]).returncode,
-            force=os.environ.get("TEARDOWN") == "force",
-            say=lambda line: print(line, file=sys.stderr),
-        )
-    except StartError as problem:
-        print(f"ostler: {problem}", file=sys.stderr)
-        return problem.exit_code
+    deployed = Deployed.read(boto3.client("cloudformation"))
+    table = boto3.resource("dynamodb").Table(deployed.table_name)
+    secret = boto3.client("secretsmanager").get_secret_value(SecretId=deployed.novita_secret_id)
+    address = os.environ.get("NOVITA_API_BASE_URL") or REAL_ADDRESS
+    teardown = Teardown.read(table, address, secret["SecretString"])
+    return teardown(
+        lambda: subprocess.run(sys.argv[1:]).returncode,
+        force=os.environ.get("TEARDOWN") == "force",
+        say=lambda line: print(line, file=sys.stderr),
+    )
 
 
 if __name__ == "__main__":
