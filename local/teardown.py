@@ -1,6 +1,7 @@
 """`make teardown`: removes the stacks, but not while machines of ours live that nobody would know of then.
 
-TEARDOWN=force does it all the same. What follows on the command line is the command that removes them.
+TEARDOWN=force does it all the same, also where Novita does not say what lives. What follows on the
+command line is the command that removes them.
 """
 
 import os
@@ -45,8 +46,19 @@ class Teardown:
         )
 
     def __call__(self, remove: Callable[[], int], *, force: bool, say: Callable[[str], None]) -> int:
-        living = self._living()
-        if not force and (self.unfinished or living):
+        if force:
+            self._look(say)
+        else:
+            self._refuse_for(self._living())
+        if code := remove():
+            return code
+        left = self._look(say)  # one may have been bought between the look and the end
+        for one in left or ():
+            say(f"still living at Novita, and billed: {one}")
+        return 0 if left == [] else 1
+
+    def _refuse_for(self, living: list[str]) -> None:
+        if self.unfinished or living:
             raise RefusalError(
                 "nobody would look after these any more. Delete the instances by the API and wait until they "
                 "are terminated, or leave them behind with TEARDOWN=force.\n"
@@ -57,12 +69,14 @@ class Teardown:
                     ]
                 )
             )
-        if code := remove():
-            return code
-        left = self._living()  # one may have been bought between the look and the end
-        for one in left:
-            say(f"still living at Novita, and billed: {one}")
-        return 1 if left else 0
+
+    def _look(self, say: Callable[[str], None]) -> list[str] | None:
+        """What lives; none and a word about it if Novita does not say."""
+        try:
+            return self._living()
+        except RefusalError as problem:
+            say(f"{problem}\nmachines with -{self.deployment}- in their names may live on there, and bill")
+            return None
 
     def _living(self) -> list[str]:
         if not self.deployment:

@@ -1,5 +1,6 @@
 """Removing the stacks: refused while machines of ours live, and none that came up meanwhile is forgotten."""
 
+from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -70,6 +71,52 @@ def test_what_was_given_back_may_go(service: Service) -> None:
 
 def test_a_command_that_fails_says_so(service: Service) -> None:
     assert read(service)(lambda: 7, force=False, say=print) == 7
+
+
+@pytest.fixture(params=["refuses the key", "does not answer"])
+def unasked(request: pytest.FixtureRequest, service: Service) -> Teardown:
+    """Novita does not say what lives there."""
+    known = read(service)
+    if request.param == "refuses the key":
+        service.simulator.fault("status", "/gpu/instances", status=401)
+        return known
+    return replace(known, novita_url="http://127.0.0.1:9")
+
+
+def test_without_novitas_word_it_is_refused(unasked: Teardown) -> None:
+    removals = count()
+
+    with pytest.raises(RefusalError, match="Novita does not say"):
+        unasked(lambda: next(removals), force=False, say=print)
+
+    assert next(removals) == 0
+
+
+def test_force_goes_on_without_novitas_word_and_names_the_mark(unasked: Teardown) -> None:
+    said: list[str] = []
+
+    def remove() -> int:
+        said.append("removed")
+        return 0
+
+    assert unasked(remove, force=True, say=said.append) == 1
+
+    assert said.pop(1) == "removed"
+    assert len(said) == 2
+    for line in said:
+        assert "Novita does not say" in line
+        assert f"-{unasked.deployment}-" in line
+
+
+def test_a_look_afterwards_that_fails_is_said(service: Service) -> None:
+    said: list[str] = []
+
+    def remove() -> int:
+        service.simulator.fault("status", "/gpu/instances", status=401)
+        return 0
+
+    assert read(service)(remove, force=False, say=said.append) == 1
+    assert "Novita does not say" in "".join(said)
 
 
 @pytest.mark.usefixtures("credentials")
