@@ -52,6 +52,7 @@ class OstlerStack(Stack):
         for name, value in {
             "ApiUrl": api.url,
             "ApiId": api.id,
+            "Auth": options.auth,
             "TableName": table.name,
             "TopicArn": topic.arn,
             "NovitaSecretId": secrets.novita_arn,

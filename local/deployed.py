@@ -34,6 +34,10 @@ class Deployed:
         return self._output("ApiUrl")
 
     @property
+    def auth(self) -> str:
+        return self._output("Auth")
+
+    @property
     def table_name(self) -> str:
         return self._output("TableName")
 
@@ -47,5 +51,5 @@ class Deployed:
 
     def _output(self, name: str) -> str:
         if name not in self.outputs:
-            raise StartError(f"the stack {STACK_NAME} has no output {name}: its deploy has not ended well")
+            raise StartError(f"the stack {STACK_NAME} has no output {name}: did its deploy end well?")
         return self.outputs[name]

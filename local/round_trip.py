@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import requests
 
+from local.access import Access, Caller
 from local.problems import StartError
 
 UP = ("running", "ready")
@@ -20,12 +21,13 @@ SECONDS_TO_GO = 600.0
 @dataclass(frozen=True)
 class Service:
     url: str
-    key: str
+    access: Access
 
-    def call(self, method: str, path: str, body: Any = None, *, key: str | None = None) -> requests.Response:
-        shown = self.key if key is None else key
-        headers = {"Authorization": f"Bearer {shown}"} if shown else {}
-        return requests.request(method, self.url + path, json=body, headers=headers, timeout=60)
+    def call(self, method: str, path: str, body: Any = None) -> requests.Response:
+        return self.call_as(self.access.own, method, path, body)
+
+    def call_as(self, caller: Caller | None, method: str, path: str, body: Any = None) -> requests.Response:
+        return requests.request(method, self.url + path, json=body, auth=caller, timeout=60)
 
 
 @dataclass(frozen=True)

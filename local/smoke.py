@@ -1,8 +1,12 @@
 """`make smoke`: does a deployed service work? It only looks, and buys one machine only if told to.
 
-OSTLER_URL and OSTLER_API_KEY name any service. Without them the deployed stack is asked where it is, and a
-key is made for the time that this takes.
+The deployed stack is asked where it is and whom it lets in, which is shown by
 
+auth=keys             a key that is made for the time that this takes
+auth=jwt              OSTLER_TOKEN=…, with the scope read, and write for buying
+auth=iam              your AWS credentials, which sign each request
+
+OSTLER_URL=…          any other service: with OSTLER_API_KEY, or with OSTLER_AUTH=jwt or iam as above
 SMOKE_BUY=1           also buys the cheapest machine, waits until it runs, and gives it back
 SMOKE_MAX_PRICE=0.30  needed for that: USD for a GPU and hour, and no more
 SMOKE_TEMPLATE=107672 needed for that: the template to start
@@ -22,13 +26,13 @@ import boto3
 import requests
 
 from local import api_keys
+from local.access import Access, Caller, by_key, by_own_signature, by_token
 from local.command import command
 from local.deployed import Deployed
 from local.problems import RefusalError, StartError
 from local.round_trip import MachineLeftError, Order, Service, round_trip
 
 SCOPES = ("read", "write")
-WRONG_KEY = f"ost_{'0' * 43}"
 
 
 @dataclass(frozen=True)
@@ -52,9 +56,13 @@ class Smoke:
 
     def _checks(self) -> Iterator[tuple[str, Callable[[], str]]]:
         yield "health", self._health
-        yield "deep health", self._deep_health
-        yield "no key is refused", lambda: self._refused("")
-        yield "a wrong key is refused", lambda: self._refused(WRONG_KEY)
+        access = self.service.access
+        if access.at_gateway:
+            yield "table and queues", self._queues
+        else:
+            yield "deep health", self._deep_health
+        yield f"no {access.proof} is refused", lambda: self._refused(None)
+        yield f"a wrong {access.proof} is refused", lambda: self._refused(access.wrong)
         yield "description of the API", self._description
         yield "products", lambda: f"{len(self._products())} to be had"
         yield "quote", self._quote
@@ -71,7 +79,7 @@ class Smoke:
         return True
 
     def _health(self) -> str:
-        answer = self.service.call("GET", "/health", key="")
+        answer = self.service.call_as(None, "GET", "/health")
         return _told(answer, 200)["status"]  # type: ignore[no-any-return]
 
     def _deep_health(self) -> str:
@@ -80,12 +88,19 @@ class Smoke:
         checks = told["checks"] | circuits
         return f"{told['status']} ({', '.join(f'{name} {state}' for name, state in checks.items())})"
 
-    def _refused(self, key: str) -> str:
-        told = _told(self.service.call("GET", "/api/instances", key=key), 401)
-        return told["error"]["code"]  # type: ignore[no-any-return]
+    def _queues(self) -> str:
+        """Health is open where the gateway lets people in, so there is no deep one to be had."""
+        told = _told(self.service.call("GET", "/api/jobs/stats"), 200)
+        return ", ".join(f"{name} {queue['depth']}" for name, queue in told["queues"].items())
+
+    def _refused(self, caller: Caller | None) -> str:
+        access = self.service.access
+        told = _told(self.service.call_as(caller, "GET", "/api/instances"), access.refusal)
+        return str(told["message"] if access.at_gateway else told["error"]["code"])
 
     def _description(self) -> str:
-        return f"{len(_told(self.service.call('GET', '/openapi.json', key=''), 200)['paths'])} paths"
+        answer = self.service.call_as(None, "GET", "/openapi.json")
+        return f"{len(_told(answer, 200)['paths'])} paths"
 
     def _products(self) -> list[dict[str, Any]]:
         told = _told(self.service.call("GET", "/api/products"), 200)
@@ -126,19 +141,41 @@ def read_order(environment: Mapping[str, str]) -> Order | None:
 
 @contextmanager
 def found_service(environment: Mapping[str, str]) -> Iterator[Service]:
-    """The one that is named, or the deployed stack with a key that is revoked afterwards."""
-    url, key = environment.get("OSTLER_URL"), environment.get("OSTLER_API_KEY")
-    if url and not key:
-        raise RefusalError("OSTLER_URL needs OSTLER_API_KEY")
-    if url and key:
-        yield Service(url.rstrip("/"), key)
+    """The one that is named, or the deployed stack."""
+    if url := environment.get("OSTLER_URL"):
+        auth = environment.get("OSTLER_AUTH") or "keys"
+        yield Service(url.rstrip("/"), _given_access(auth, environment))
         return
     deployed = Deployed.read(boto3.client("cloudformation"))
-    table = boto3.resource("dynamodb").Table(deployed.table_name)
+    if deployed.auth == "keys":
+        with _key_for_a_while(deployed.table_name) as key:
+            yield Service(deployed.api_url, by_key(key))
+    else:
+        yield Service(deployed.api_url, _given_access(deployed.auth, environment))
+
+
+def _given_access(auth: str, environment: Mapping[str, str]) -> Access:
+    def needed(name: str) -> str:
+        if not environment.get(name):
+            raise RefusalError(f"a service with auth={auth} needs {name}")
+        return environment[name]
+
+    if auth == "keys":
+        return by_key(needed("OSTLER_API_KEY"))
+    if auth == "jwt":
+        return by_token(needed("OSTLER_TOKEN"))
+    if auth == "iam":
+        return by_own_signature()
+    raise RefusalError(f"OSTLER_AUTH is {auth}: must be one of keys, jwt, iam")
+
+
+@contextmanager
+def _key_for_a_while(table_name: str) -> Iterator[str]:
+    table = boto3.resource("dynamodb").Table(table_name)
     made = api_keys.new_key()
     key_id = api_keys.make(table, name="smoke test", scopes=SCOPES, key=made).id
     try:
-        yield Service(deployed.api_url, made)
+        yield made
     finally:
         api_keys.revoke(table, key_id)
 

@@ -1,11 +1,11 @@
 """The real template with auth=jwt and auth=iam, deployed: the gateway checks, the function believes it."""
 
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
+import boto3
 import pytest
 import requests
 from botocore.auth import SigV4Auth
@@ -15,15 +15,21 @@ from botocore.credentials import Credentials
 from local import credentials
 from local.deployed import Deployed
 from local.deployment import deploy
-from local.emulator import ACCOUNT, REGION, Emulator
+from local.emulator import ACCESS_KEY, ACCOUNT, REGION, SECRET_KEY, Emulator
+from local.novita.client import Simulator
+from local.novita.process import running
 from local.ports import Ports
+from local.smoke import Smoke, found_service
 from tests.e2e.issuer import Issuer, issuing
 from tests.infra.template import synthesise
 
-NOWHERE = {"NOVITA_API_BASE_URL": "http://127.0.0.1:9"}
 CREATE = {"name": "test", "productName": "RTX 4090 24GB", "templateId": "107672"}
 # The stack takes no issuer without TLS, so a local one takes the place of this.
 STAND_IN = "https://issuer.example"
+MODES = {
+    "jwt": {"auth": "jwt", "jwtIssuer": STAND_IN, "jwtAudience": "ostler"},
+    "iam": {"auth": "iam"},
+}
 PAST_THE_AUTHORIZER = ("/api", "/API/instances", "/", "/nothing")
 
 
@@ -62,24 +68,35 @@ def issuer() -> Iterator[Issuer]:
         yield started
 
 
-Deploy = Callable[..., Gateway]
+@pytest.fixture(scope="module")
+def simulator() -> Iterator[Simulator]:
+    with running() as started:
+        yield started
 
 
-@pytest.fixture
-def deployed(emulator: Emulator, issuer: Issuer, tmp_path: Path) -> Deploy:
-    def put(**options: str) -> Gateway:
-        template = synthesise(tmp_path, **options).file.read_text().replace(STAND_IN, issuer.url)
-        deploy(emulator, json.loads(template), NOWHERE)
-        made = Deployed.read(emulator.client("cloudformation"))
-        credentials.put_secret(emulator.client("secretsmanager"), made.novita_secret_id, "a-key")
-        return Gateway(f"{emulator.url}/_aws/execute-api/{made.api_id}/$default", made.api_id)
+@pytest.fixture(scope="module")
+def gateway(
+    request: pytest.FixtureRequest,
+    emulator: Emulator,
+    issuer: Issuer,
+    simulator: Simulator,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Gateway:
+    """One deployment at a time: pytest runs the tests of one mode before those of the other."""
+    synthesised = synthesise(tmp_path_factory.mktemp("template"), **MODES[request.param])
+    template = json.loads(synthesised.file.read_text().replace(STAND_IN, issuer.url))
+    deploy(emulator, template, {"NOVITA_API_BASE_URL": simulator.api_url})
+    made = Deployed.read(emulator.client("cloudformation"))
+    credentials.put_secret(emulator.client("secretsmanager"), made.novita_secret_id, "a-key")
+    return Gateway(f"{emulator.url}/_aws/execute-api/{made.api_id}/$default", made.api_id)
 
-    return put
+
+by_token = pytest.mark.parametrize("gateway", ["jwt"], indirect=True)
+by_signature = pytest.mark.parametrize("gateway", ["iam"], indirect=True)
 
 
-def test_a_token_of_the_issuer_opens_what_its_scopes_say(deployed: Deploy, issuer: Issuer) -> None:
-    gateway = deployed(auth="jwt", jwtIssuer=STAND_IN, jwtAudience="ostler")
-
+@by_token
+def test_a_token_of_the_issuer_opens_what_its_scopes_say(gateway: Gateway, issuer: Issuer) -> None:
     def status(path: str = "/api/instances", method: str = "GET", **claims: Any) -> int:
         body = CREATE if method == "POST" else None
         return gateway.call(method, path, body, bearer=issuer.token(**claims))[0]
@@ -104,8 +121,46 @@ def test_a_token_of_the_issuer_opens_what_its_scopes_say(deployed: Deploy, issue
     assert (created, history["events"][0]["actor"]) == (201, "jwt:alice")
 
 
-def test_a_signature_opens_what_iam_policies_say(deployed: Deploy, emulator: Emulator) -> None:
-    gateway = deployed(auth="iam")
+@by_token
+def test_a_smoke_test_learns_the_mode_and_shows_the_token_that_it_is_given(
+    gateway: Gateway, emulator: Emulator, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", emulator.url)
+    _log_in(monkeypatch, Credentials(ACCESS_KEY, SECRET_KEY))
+
+    assert _smoke(gateway, {"OSTLER_TOKEN": issuer.token(scope="read")}) == [
+        "ok       health",
+        "ok       table and queues",
+        "ok       no token is refused",
+        "ok       a wrong token is refused",
+        "ok       description of the API",
+        "ok       products",
+        "ok       quote",
+        "7 of 7 checks passed",
+    ]
+
+
+@by_signature
+def test_a_smoke_test_signs_as_whoever_runs_it(
+    gateway: Gateway, emulator: Emulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resource = f"arn:aws:execute-api:{REGION}:{ACCOUNT}:{gateway.api_id}/*"
+    _log_in(monkeypatch, _user(emulator, "smoker", resource))
+
+    assert _smoke(gateway, {"OSTLER_URL": gateway.url, "OSTLER_AUTH": "iam"}) == [
+        "ok       health",
+        "ok       table and queues",
+        "ok       no signature is refused",
+        "ok       a wrong signature is refused",
+        "ok       description of the API",
+        "ok       products",
+        "ok       quote",
+        "7 of 7 checks passed",
+    ]
+
+
+@by_signature
+def test_a_signature_opens_what_iam_policies_say(gateway: Gateway, emulator: Emulator) -> None:
     key = _user(emulator, "reader", f"arn:aws:execute-api:{REGION}:{ACCOUNT}:{gateway.api_id}/*/GET/*")
     writer = _user(emulator, "writer", f"arn:aws:execute-api:{REGION}:{ACCOUNT}:{gateway.api_id}/*")
 
@@ -123,6 +178,22 @@ def test_a_signature_opens_what_iam_policies_say(deployed: Deploy, emulator: Emu
     assert created == 201, instance
     _, history = gateway.call("GET", f"/api/instances/{instance['instanceId']}/events", key=key)
     assert (created, history["events"][0]["actor"]) == (201, f"iam:arn:aws:iam::{ACCOUNT}:user/writer")
+
+
+def _smoke(gateway: Gateway, environment: dict[str, str]) -> list[str]:
+    """What it says, without what it found; at the emulator's address, which the stack does not know."""
+    said: list[str] = []
+    with found_service(environment) as service:
+        Smoke(replace(service, url=gateway.url), "", None, said.append).run()
+    return [line.split(":")[0] if line.startswith("ok") else line for line in said]
+
+
+def _log_in(monkeypatch: pytest.MonkeyPatch, key: Credentials) -> None:
+    """As whoever runs commands in a shell."""
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", key.access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", key.secret_key)
 
 
 def _user(emulator: Emulator, name: str, resource: str) -> Credentials:

@@ -109,6 +109,7 @@ def test_the_outputs_say_where_everything_is(template: Template) -> None:
     assert {name for name in template.body["Outputs"] if not name.startswith("ExportsOutput")} == {
         "ApiId",
         "ApiUrl",
+        "Auth",
         "TableName",
         "TopicArn",
         "NovitaSecretId",
