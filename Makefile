@@ -53,7 +53,7 @@ synth: $(READY) ## the CloudFormation templates, in cdk.out, linted
 	CDK_OUTDIR=cdk.out $(BIN)/python app.py
 	$(BIN)/cfn-lint --template cdk.out/*.template.json --ignore-checks W3005
 
-deploy: $(READY) ## to the AWS account of your credentials (ARGS="-c auth=iam" for options)
+deploy: $(READY) ## to the AWS account of your credentials, as cdk.json chooses (ARGS="-c auth=iam" to try)
 	$(CDK) deploy --all $(ARGS)
 	@$(BIN)/python -m local.after_deploy
 

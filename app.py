@@ -1,6 +1,7 @@
 """The CDK app: builds the asset and synthesises the stacks, with the CDK CLI or without it."""
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -12,12 +13,11 @@ from infra.observability import WatchStack
 from infra.options import ContextError, Options
 from infra.stack import OstlerStack
 
-DEFAULTS = json.loads((Path(__file__).parent / "cdk.json").read_text())["context"]
+CDK_JSON = Path(__file__).parent / "cdk.json"
 
 
 def build(code: Path, context: dict[str, object] | None = None, outdir: str | None = None) -> App:
-    """Without the CLI nobody reads cdk.json, so its context is given here; what the CLI passes wins."""
-    app = App(context={**DEFAULTS, **(context or {})}, outdir=outdir, analytics_reporting=False)
+    app = App(context=context, outdir=outdir, analytics_reporting=False)
     options = Options.read(app.node.try_get_context)
     service = OstlerStack(app, "Ostler", asset=code, options=options)
     WatchStack(app, "OstlerWatch", service=service, options=options)
@@ -25,9 +25,17 @@ def build(code: Path, context: dict[str, object] | None = None, outdir: str | No
     return app
 
 
+def chosen() -> dict[str, object]:
+    """The CLI passes cdk.json's context itself, and what `-c` adds; without it nobody else reads that."""
+    if "CDK_CONTEXT_JSON" in os.environ:
+        return {}
+    context: dict[str, object] = json.loads(CDK_JSON.read_text())["context"]
+    return context
+
+
 def main() -> None:
     try:
-        build(asset.build()).synth()
+        build(asset.build(), chosen()).synth()
     except ContextError as problem:
         sys.exit(f"ostler: {problem}")
 

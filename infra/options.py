@@ -11,6 +11,15 @@ from aws_cdk.aws_logs import RetentionDays
 
 AUTH_MODES = ("keys", "iam", "jwt")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+DEFAULTS = {
+    "ephemeral": False,
+    "MAX_RETRY_ATTEMPTS": 3,
+    "MAX_CONCURRENT_JOBS": 10,
+    "logRetention": "ONE_MONTH",
+    "throttleBurst": 100,
+    "throttleRate": 50,
+    "auth": "keys",
+}
 SETTING_NAME = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
 
 # Lambda keeps these names for itself, and a deploy that sets one is refused halfway.
@@ -42,8 +51,13 @@ class Options:
     settings: Mapping[str, str]
 
     @classmethod
-    def read(cls, context: Callable[[str], Any]) -> "Options":
-        """`context` gives a value by name; the defaults are those of cdk.json."""
+    def read(cls, chosen: Callable[[str], Any]) -> "Options":
+        """`chosen` gives what was chosen under a name, or None."""
+
+        def context(name: str) -> Any:
+            value = chosen(name)
+            return DEFAULTS.get(name) if value is None else value
+
         settings = _settings(context("settings"))
         auth = _one_of("auth", context("auth"), AUTH_MODES)
         # MAX_RETRY_ATTEMPTS is also a setting of the functions: given there, the queues follow it.

@@ -15,6 +15,8 @@ from local.deployed import STACK_NAME
 from local.paths import BUILD, CLOUD_ASSEMBLY, ROOT
 from local.problems import StartError
 
+# What cdk.json chooses is for the account; here it could shut out the local key, or change what tests expect.
+NOTHING_CHOSEN = "{}"
 STAMP = BUILD / "synthesised.json"
 
 
@@ -41,7 +43,7 @@ def _fresh() -> bool:
 
 
 def _sources() -> str:
-    named = [ROOT / name for name in ("app.py", "cdk.json", "requirements.txt", "functions/requirements.txt")]
+    named = [ROOT / name for name in ("app.py", "requirements.txt", "functions/requirements.txt")]
     return _digest([*named, *sorted((ROOT / "infra").rglob("*.py"))])
 
 
@@ -60,7 +62,7 @@ def _synthesise() -> None:
     if not shutil.which("node"):
         raise StartError("Node.js 20 or newer is needed to synthesise the CDK app, and there is no `node`.")
     shutil.rmtree(CLOUD_ASSEMBLY, ignore_errors=True)  # the CDK adds to it and never takes anything out
-    environment = {**os.environ, "CDK_OUTDIR": str(CLOUD_ASSEMBLY)}
+    environment = {**os.environ, "CDK_OUTDIR": str(CLOUD_ASSEMBLY), "CDK_CONTEXT_JSON": NOTHING_CHOSEN}
     command = [sys.executable, "app.py"]
     done = subprocess.run(
         command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True

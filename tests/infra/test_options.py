@@ -1,5 +1,6 @@
 """Context values: a bad one stops synthesis and names itself."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from tests.infra.template import synthesise
 
 
 def read(**context: object) -> Options:
-    return Options.read({**app.DEFAULTS, **context}.get)
+    return Options.read(context.get)
 
 
 BAD = [
@@ -83,10 +84,34 @@ def test_retries_given_as_a_setting_count_for_the_queues_too() -> None:
     assert read(settings={"MAX_RETRY_ATTEMPTS": "7"}).max_retry_attempts == 7
 
 
+def choose(folder: Path, monkeypatch: pytest.MonkeyPatch, **context: object) -> None:
+    file = folder / "cdk.json"
+    file.write_text(json.dumps({"context": context}))
+    monkeypatch.setattr(app, "CDK_JSON", file)
+
+
+def test_what_cdk_json_chooses_lasts_without_the_cli_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose(tmp_path, monkeypatch, auth="iam", settings={"ORPHAN_POLICY": "delete"})
+
+    options = read(**app.chosen())
+
+    assert (options.auth, options.settings) == ("iam", {"ORPHAN_POLICY": "delete"})
+    assert options.max_concurrent_jobs == 10
+
+
+def test_what_the_cli_passes_is_all_that_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    choose(tmp_path, monkeypatch, auth="iam")
+    monkeypatch.setenv("CDK_CONTEXT_JSON", json.dumps({"auth": "keys"}))
+
+    assert app.chosen() == {}
+
+
 def test_a_bad_value_ends_the_app_with_one_clear_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(app.DEFAULTS, "MAX_CONCURRENT_JOBS", "1")
+    choose(tmp_path, monkeypatch, MAX_CONCURRENT_JOBS="1")
     monkeypatch.setattr(asset, "build", lambda: tmp_path)
 
     with pytest.raises(SystemExit) as ended:
