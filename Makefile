@@ -18,10 +18,10 @@ export UV_CACHE_DIR ?= $(CURDIR)/.build/uv
 export JSII_RUNTIME_PACKAGE_CACHE_ROOT ?= $(CURDIR)/.build/jsii
 
 .DEFAULT_GOAL := help
-.PHONY: help run test unit matrix check chaos synth deploy smoke teardown bench lock readme clean
+.PHONY: help run test unit matrix check chaos synth bootstrap deploy smoke teardown bench lock readme clean
 
 help: ## what there is
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
 
 run: $(READY) ## the whole service on this machine, on http://127.0.0.1:8080 (FRESH=1: without what it knew)
 	@exec $(BIN)/python -m local.run --stop-with-parent
@@ -52,6 +52,9 @@ chaos: $(READY) ## everything goes wrong at once, over 1,000 instances (SEED=, I
 synth: $(READY) ## the CloudFormation templates, in cdk.out, linted
 	CDK_OUTDIR=cdk.out $(BIN)/python app.py
 	$(BIN)/cfn-lint --template cdk.out/*.template.json --ignore-checks W3005
+
+bootstrap: $(READY) ## prepare an AWS account and region for the CDK, once
+	$(CDK) bootstrap $(ARGS)
 
 deploy: $(READY) ## to the AWS account of your credentials, as cdk.json chooses (ARGS="-c auth=iam" to try)
 	$(CDK) deploy --all $(ARGS)
