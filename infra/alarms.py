@@ -151,7 +151,7 @@ def of_aws(service: OstlerStack) -> Iterator[Rule]:
         among=3,
     )
     for name, queue in service.queues.work.items():
-        # A message may be delayed by 15 minutes and be tried again for some more.
+        # A message may be delayed by 15 minutes, and be hidden for 12 more by a crash.
         yield Rule(
             name=f"OldestMessage-{name}",
             means=f"Messages wait in the queue {name} for more than half an hour.",

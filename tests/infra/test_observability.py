@@ -78,7 +78,7 @@ def test_every_queue_every_function_and_the_api_are_watched(
     assert watched(alarms["GatewayErrors"], template) == ("ApiId", api)
 
 
-def test_messages_may_be_as_old_as_their_delay_and_their_retries_make_them(
+def test_a_message_may_be_as_old_as_the_longest_delay_and_one_crash_make_it(
     alarms: dict[str, Properties], template: Template
 ) -> None:
     longest_delay = 900
