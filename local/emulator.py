@@ -1,6 +1,5 @@
 """The AWS emulator alone: what the local copy deploys to, and what integration tests run against."""
 
-import http.client
 import os
 import shutil
 from pathlib import Path
@@ -14,32 +13,32 @@ from botocore.config import Config
 from local.child import Child
 from local.emulator_environment import emulator_environment
 from local.ports import HOST
-from local.problems import StartError
-from local.waiting import answers
+from local.server import Server
 
 REGION = "us-east-1"
 ACCOUNT = "000000000000"
 ACCESS_KEY, SECRET_KEY = "test", "test"
-START_SECONDS = 60
 
 
-class Emulator:
+class Emulator(Server):
     """`with Emulator(folder, port) as emulator: emulator.client("dynamodb")`.
 
     Scratch files and logs go to `state_dir`. State is loaded from `kept_in` and saved there at a clean stop,
     if that is given; else it ends with the emulator. With `enforce_iam` a function may do what its role
-    allows and nothing else, and each call takes about twice as long.
+    allows and nothing else, and each call takes about twice as long. A reset takes every table, queue,
+    function and stack away.
     """
+
+    name = "the AWS emulator"
+    ready_path = "/_ministack/ready"
+    reset_path = "/_ministack/reset"
 
     def __init__(
         self, state_dir: Path, port: int, *, kept_in: Path | None = None, enforce_iam: bool = False
     ) -> None:
-        self.port = port
-        self.url = f"http://{HOST}:{port}"
-        self._state_dir = state_dir.resolve()
+        super().__init__(state_dir, port)
         self._kept_in = kept_in
         self._enforce_iam = enforce_iam
-        self._child: Child | None = None
 
     def start(self) -> Child:
         scratch = self._state_dir / "tmp"
@@ -47,33 +46,16 @@ class Emulator:
         scratch.mkdir(parents=True)
         if self._kept_in:
             _adopt_port(self._kept_in, self.port)
-        log, function_log = self._state_dir / "emulator.log", self._state_dir / "functions.log"
+        function_log = self._state_dir / "functions.log"
         function_log.unlink(missing_ok=True)
-        environment = emulator_environment(self.port, scratch, self._kept_in, enforce_iam=self._enforce_iam)
-        self._child = Child(
+        return self._run(
             "local.emulator_program",
             [str(function_log)],
-            environment=environment,
-            log=log,
-            state_dir=self._state_dir,
+            environment=emulator_environment(
+                self.port, scratch, self._kept_in, enforce_iam=self._enforce_iam
+            ),
+            log=self._state_dir / "emulator.log",
         )
-        if not self._child.wait_for_answer(lambda: answers(self.port, "/_ministack/ready"), START_SECONDS):
-            self.stop()
-            raise StartError(f"the AWS emulator did not start: see {log}")
-        return self._child
-
-    def stop(self) -> bool:
-        """True if it ended in order, so its state has been saved."""
-        child, self._child = self._child, None
-        return child is not None and child.stop()
-
-    def reset(self) -> None:
-        """A clean slate without a restart: every table, queue, function and stack is gone."""
-        connection = http.client.HTTPConnection(HOST, self.port, timeout=30)
-        connection.request("POST", "/_ministack/reset")
-        if (status := connection.getresponse().status) != 200:
-            raise StartError(f"the AWS emulator answered {status} to a reset")
-        connection.close()
 
     def session(self) -> boto3.Session:
         own = botocore.session.Session(session_vars=_NOTHING_OF_THE_USERS)
