@@ -1,4 +1,4 @@
-"""What is left to do when the stack is deployed: the Novita key into its secret, and an API key.
+"""What is left to do when the stack is deployed: the Novita key into its secret, and perhaps an API key.
 
 The Novita key is taken from NOVITA_API_KEY, never from a command line, where others could read it.
 """
@@ -24,11 +24,12 @@ def main() -> int:
             "Next: give it your Novita key, with NOVITA_API_KEY=… make deploy, "
             f"or in the console as the value of the secret {deployed.novita_secret_id}."
         )
-    print(
-        f"{STACK_NAME} is deployed: {deployed.api_url}\n"
-        "Next: make yourself an API key with\n"
-        "  .venv/bin/python -m local.keys create --name me --scopes read,write,admin"
-    )
+    print(f"{STACK_NAME} is deployed: {deployed.api_url}")
+    if deployed.auth == "keys":
+        print(
+            "Next: make yourself an API key with\n"
+            "  .venv/bin/python -m local.keys create --name me --scopes read,write,admin"
+        )
     return 0
 
 
