@@ -207,6 +207,39 @@ def test_one_not_found_ends_nothing_but_makes_another_look_due(situation: str) -
         assert not decision.record.at_rest
 
 
+@pytest.mark.parametrize("status", [Status.DELETING, Status.FAILED, Status.TERMINATED])
+def test_two_looks_are_enough_to_see_a_deleted_machine_gone(status: Status) -> None:
+    asked = new_duty(asked_at=ago(1), seen_at=ago(2))
+    record = new_instance(status, duties=(asked,))
+
+    first = decide(record, Missing(OWN, NOW), NOW, POLICY).record
+    due = first.next_check_at
+    assert due == ago(2) + POLICY.settle
+    second = decide(first, Missing(OWN, due), due, POLICY).record
+
+    assert second.gone == (OWN,)
+    assert second.at_rest
+
+
+GONE = new_duty(asked_at=ago(1), seen_at=ago(2))
+STILL_THERE = new_duty(machine_id="m-other", asked_at=ago(1), checked_at=NOW)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        new_instance(Status.DELETING, duties=(GONE, STILL_THERE)),
+        new_instance(Status.DELETING, duties=(GONE,), unsettled=True, reviewed_at=NOW),
+        new_instance(Status.STARTING),
+        new_instance(Status.RUNNING),
+    ],
+)
+def test_where_anything_else_may_show_looks_go_on_as_ever(record: Instance) -> None:
+    decision = decide(record, Missing(OWN, NOW), NOW, POLICY)
+
+    assert (decision.call, decision.record.next_check_at) == (None, after(30))
+
+
 def test_what_was_last_seen_long_ago_is_not_gone_for_a_hiccup_of_half_a_minute() -> None:
     """At rest nobody writes down that it is there, so that a restart finds an old time on the record."""
     record = new_instance(Status.STARTING, seen_at=ago(86400), acted_at=ago(1))

@@ -11,6 +11,7 @@ from functions.shared.domain.status import Status
 
 _COMING = frozenset({Status.STARTING, Status.MIGRATING})
 _ON_THE_MOVE = _COMING | {Status.STOPPING}
+_OVER = frozenset({Status.DELETING, Status.FAILED, Status.TERMINATED})
 _JUDGED = _COMING | {Status.HEALTH_CHECKING}  # by a look after the deadline
 
 
@@ -73,14 +74,29 @@ def _finish(decision: Decision) -> Decision:
 
 
 def _next_look(decision: Decision) -> datetime:
-    """When it is likely to be up, where that is known and nothing else is waited for."""
+    """When it is likely to be up, or can be confirmed to be gone, where nothing else is waited for."""
     record, interval = decision.record, decision.policy.poll.total_seconds()
+    if gone_at := _all_gone_at(decision):
+        return max(gone_at, decision.now)
     busy = record.status is not Status.STARTING or record.pending or record.duties or record.unsettled
     if busy or record.boot is None or record.acted_at is None:
         return decision.now + decision.policy.poll
     elapsed = (decision.now - record.acted_at).total_seconds()
     at = next_look(plan(record.boot, interval), elapsed, interval)
     return record.acted_at + timedelta(seconds=at)
+
+
+def _all_gone_at(decision: Decision) -> datetime | None:
+    """Where only machines are to be seen gone, and none was found: when a look can first confirm that."""
+    record, policy = decision.record, decision.policy
+    if record.status not in _OVER or record.unsettled or not all(duty.missing_at for duty in record.duties):
+        return None
+    times = (
+        max(duty.missing_at + policy.gone_confirm, duty.seen_at + policy.settle)
+        for duty in record.duties
+        if duty.missing_at
+    )
+    return min(times, default=None)
 
 
 def _end(decision: Decision) -> Decision:
