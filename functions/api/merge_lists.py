@@ -9,11 +9,13 @@ from datetime import datetime
 from typing import Any
 
 from functions.api.cursors import Cursors
+from functions.api.responses import stamp
 from functions.api.views import entry_view
 from functions.shared.adapters.cache import SharedCache
 from functions.shared.adapters.instances import Instances
 from functions.shared.adapters.listing import Listed, Listing
 from functions.shared.adapters.silence import Silence
+from functions.shared.adapters.uses import Uses
 from functions.shared.domain.decision import Policy
 from functions.shared.domain.errors import NotNow, NovitaForNow, NovitaRefused
 from functions.shared.domain.ids import read_mark
@@ -39,6 +41,7 @@ class Whole:
 @dataclass(frozen=True)
 class MergeLists:
     instances: Instances
+    uses: Uses
     listing: Listing
     put_right: PutRight
     cache: SharedCache
@@ -67,7 +70,7 @@ class MergeLists:
         page = following[:limit]
         counts = Counter(str(entry["source"]) for _, entry in entries)
         view: dict[str, Any] = {
-            "instances": [entry for _, entry in page],
+            "instances": self._with_uses([entry for _, entry in page]),
             "total": len(entries),
             "sources": {str(source): counts[str(source)] for source in Source},
             "performance": {
@@ -81,6 +84,16 @@ class MergeLists:
         if whole.stale:
             view["stale"] = True
         return view
+
+    def _with_uses(self, page: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Of what is shown, and as it is now: they change more often than the list is read."""
+        used = self.uses.of(entry["instanceId"] for entry in page if "instanceId" in entry)
+        return [
+            {**entry, "lastUsedAt": stamp(used[entry["instanceId"]])}
+            if entry.get("instanceId") in used
+            else entry
+            for entry in page
+        ]
 
     def _cached(self) -> Whole | None:
         found = self.cache.get(_KEY, self.merged_ttl)

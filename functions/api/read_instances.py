@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from functions.api.cursors import Cursors
@@ -11,6 +11,7 @@ from functions.shared.adapters.instances import Instances
 from functions.shared.adapters.novita.client import Novita
 from functions.shared.adapters.silence import Silence
 from functions.shared.adapters.totals import Totals
+from functions.shared.adapters.uses import Uses
 from functions.shared.advance import Advance
 from functions.shared.domain.decide import decide
 from functions.shared.domain.decision import Policy, left_to_its_worker
@@ -51,6 +52,7 @@ class Page:
 @dataclass(frozen=True)
 class ReadInstances:
     instances: Instances
+    uses: Uses
     novita: Novita
     advance: Advance
     policy: Policy
@@ -65,7 +67,10 @@ class ReadInstances:
 
     def one(self, instance_id: str) -> tuple[Instance, bool]:
         """The instance, and whether what is shown may be out of date because Novita did not answer."""
-        record = stored(self.instances, instance_id)
+        record, stale = self._looked_at(stored(self.instances, instance_id))
+        return self.uses.on(record), stale
+
+    def _looked_at(self, record: Instance) -> tuple[Instance, bool]:
         if not _worth_asking(record, self.clock()):
             return record, False
         fresh = (self.clock() - (record.seen_at or record.created_at)).total_seconds() < self.details_ttl
@@ -82,7 +87,7 @@ class ReadInstances:
             logger.info("shown stale", code=error.code)
             return record, True
         decision = left_to_its_worker(record, decide(record, observation, self.clock(), self.policy))
-        return self.advance.store(decision) or stored(self.instances, instance_id), False
+        return self.advance.store(decision) or stored(self.instances, record.id), False
 
     def connection(self, instance_id: str) -> Connection:
         """Fetched live, and neither stored nor logged."""
@@ -104,7 +109,9 @@ class ReadInstances:
         found, more = self.instances.page(name=name, status=status, limit=limit, after=after)
         total = None if cursor else self.totals.of(name=name, status=status)
         following = self.cursors.make(found[-1].id, listing) if more else None
-        return Page(found, total, following, self.circuit_open() or self.silence.lasts())
+        used = self.uses.of(record.id for record in found)
+        shown = [replace(one, last_used_at=used.get(one.id, one.last_used_at)) for one in found]
+        return Page(shown, total, following, self.circuit_open() or self.silence.lasts())
 
     def _look(self, record: Instance) -> Observation:
         began = self.clock()

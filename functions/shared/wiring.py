@@ -28,6 +28,7 @@ from functions.shared.adapters.secrets import Secrets
 from functions.shared.adapters.silence import Silence
 from functions.shared.adapters.table import Table
 from functions.shared.adapters.totals import Totals
+from functions.shared.adapters.uses import Uses
 from functions.shared.advance import Advance
 from functions.shared.domain.decision import Policy
 from functions.shared.domain.delivery import read_waits
@@ -100,6 +101,10 @@ class Wiring:
     @cached_property
     def instances(self) -> Instances:
         return Instances(self.table, lambda: secrets.token_hex(8))
+
+    @cached_property
+    def uses(self) -> Uses:
+        return Uses(self.table)
 
     @cached_property
     def queues(self) -> Queues:

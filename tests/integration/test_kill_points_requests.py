@@ -59,7 +59,7 @@ def _note_use(world: World, instance_id: str, _: str) -> tuple[int, Any]:
 
 
 def _noted(world: World, instance_id: str) -> bool:
-    return str(world.record(instance_id).last_used_at) == "2026-01-02 03:04:05+00:00"
+    return str(world.wiring.uses.of([instance_id]).get(instance_id)) == "2026-01-02 03:04:05+00:00"
 
 
 def _drifted(world: World, name: str) -> str:

@@ -183,9 +183,29 @@ def test_what_is_noted_while_a_step_is_under_way_is_not_lost(world: World) -> No
 
     assert len(ids) >= 4
     assert {world.record(instance_id).status for instance_id in ids} == {Status.RUNNING}
-    assert {str(world.record(instance_id).last_used_at) for instance_id in ids} == {
-        "2026-01-02 03:04:05+00:00"
-    }
+    assert {str(at) for at in world.wiring.uses.of(ids).values()} == {"2026-01-02 03:04:05+00:00"}
+    assert len(world.wiring.uses.of(ids)) == len(ids)
+
+
+def test_a_restart_is_sent_once_though_its_use_is_noted_at_every_call(world: World) -> None:
+    def prepare(number: int) -> str:
+        machine = world.simulator.put_instance(name=f"i{number}", status="running")
+        _, answer = world.call("POST", "/api/instances/import", {"novitaInstanceId": machine["id"]})
+        _post(world, answer["instanceId"], "restart")
+        return str(answer["instanceId"])
+
+    def note(instance_id: str) -> None:
+        before = world.record(instance_id)
+        assert world.call("PUT", f"/api/instances/{instance_id}/last-used")[0] == 200
+        assert world.record(instance_id) == before
+
+    ids = _met_at_every_call(world, "startup", prepare, note)
+    sent_before = len(world.simulator.calls("/gpu/instance/restart"))
+    world.settle()
+
+    assert len(ids) >= 4
+    assert sent_before == len(world.simulator.calls("/gpu/instance/restart")) == len(ids) + 1
+    assert {world.record(instance_id).status for instance_id in ids} == {Status.READY}
 
 
 def test_every_message_twice_in_a_row_does_everything_once(world: World) -> None:

@@ -134,6 +134,20 @@ def test_last_use_is_noted_and_disturbs_nothing_that_is_under_way(world: World) 
     assert world.history(instance_id) == ["instance.creating", "instance.starting", "instance.running"]
 
 
+def test_last_use_is_shown_wherever_the_instance_is(world: World) -> None:
+    instance_id = world.create()
+    world.settle()
+    comprehensive = "/api/instances/comprehensive"
+    _, before = world.call("GET", comprehensive)  # cached from now on
+
+    world.call("PUT", f"/api/instances/{instance_id}/last-used", {"lastUsedAt": "2026-01-02T03:04:05Z"})
+
+    assert "lastUsedAt" not in before["instances"][0]
+    _, one = world.call("GET", f"/api/instances/{instance_id}")
+    shown = [one] + [world.call("GET", path)[1]["instances"][0] for path in ("/api/instances", comprehensive)]
+    assert {one["lastUsedAt"] for one in shown} == {"2026-01-02T03:04:05.000Z"}
+
+
 def test_how_to_get_in_is_asked_of_novita_and_kept_nowhere(world: World) -> None:
     _, shown = _import(world)
     path = f"/api/instances/{shown['instanceId']}/connection"

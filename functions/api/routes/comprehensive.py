@@ -61,6 +61,7 @@ def comprehensive(
     wiring = wired()
     merged = MergeLists(
         wiring.instances,
+        wiring.uses,
         wiring.listing,
         wiring.compare.put_right,
         wiring.cache,

@@ -35,6 +35,7 @@ def _reader() -> ReadInstances:
     wiring = wired()
     return ReadInstances(
         wiring.instances,
+        wiring.uses,
         wiring.novita,
         wiring.advance,
         wiring.policy,
@@ -141,5 +142,5 @@ def import_machine(
 @router.put("/api/instances/<instance_id>/last-used", summary="Note that it was used", tags=_INSTANCES)
 def last_used(instance_id: InstanceId, body: Annotated[LastUsedBody | None, Body()] = None) -> InstanceView:
     wiring = wired()
-    note = NoteUse(wiring.instances, wiring.advance, wiring.policy, wiring.clock)
+    note = NoteUse(wiring.instances, wiring.uses, wiring.clock)
     return instance_view(note(instance_id, body.lastUsedAt if body else None))

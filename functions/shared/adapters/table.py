@@ -1,7 +1,7 @@
 """The one table: items in and out, conditional writes, and who won them."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 Item = dict[str, Any]
+
+_AT_ONCE = 100  # BatchGetItem's own limit
 
 
 class _Numbers(TypeDeserializer):
@@ -67,6 +69,16 @@ class Table:
             TableName=self.name, Key={"pk": {"S": pk}, "sk": {"S": sk}}, ConsistentRead=True
         )
         return unmarshal(answer["Item"]) if "Item" in answer else None
+
+    def get_all(self, keys: Iterable[tuple[str, str]]) -> Iterator[Item]:
+        """The items of those keys, in any order and perhaps a moment old; what is not there is left out."""
+        wanted = [{"pk": {"S": pk}, "sk": {"S": sk}} for pk, sk in keys]
+        for start in range(0, len(wanted), _AT_ONCE):
+            left: Any = {self.name: {"Keys": wanted[start:][:_AT_ONCE]}}
+            while left:  # a busy table answers in parts
+                answer = self.client.batch_get_item(RequestItems=left)
+                yield from map(unmarshal, answer["Responses"].get(self.name, []))
+                left = answer.get("UnprocessedKeys")
 
     def put(self, write: Write) -> None:
         try:

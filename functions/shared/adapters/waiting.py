@@ -6,11 +6,9 @@ from datetime import datetime
 from functions.shared.adapters.delivery_items import read_delivery
 from functions.shared.adapters.due import Due
 from functions.shared.adapters.items import read_record
-from functions.shared.adapters.table import Item, Table, unmarshal
+from functions.shared.adapters.table import Item, Table
 from functions.shared.domain.delivery import Delivery
 from functions.shared.domain.instance import Instance
-
-_AT_ONCE = 100  # BatchGetItem's own limit
 
 
 class Waiting:
@@ -25,9 +23,5 @@ class Waiting:
         return [read_delivery(item) for item in self._read("delivery", until, limit)]
 
     def _read(self, kind: str, until: datetime, limit: int) -> Iterator[Item]:
-        """What a throttled table leaves out is left out: it is for looking at, not for acting on."""
         found = self._due.overdue(kind, until, limit)
-        for start in range(0, len(found), _AT_ONCE):
-            keys = [{name: {"S": one[name]} for name in ("pk", "sk")} for one in found[start:][:_AT_ONCE]]
-            answer = self._table.client.batch_get_item(RequestItems={self._table.name: {"Keys": keys}})
-            yield from map(unmarshal, answer["Responses"].get(self._table.name, []))
+        return self._table.get_all((one["pk"], one["sk"]) for one in found)

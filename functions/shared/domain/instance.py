@@ -155,7 +155,7 @@ class Instance:
     doubted: bool = False  # it may be gone: a get by id is due
     acted_at: datetime | None = None  # when Novita last took an action of ours
     ready_at: datetime | None = None
-    last_used_at: datetime | None = None
+    last_used_at: datetime | None = None  # kept apart, and filled in where it is shown
     pending: Action | None = None  # asked for, not yet taken by Novita
     duties: tuple[Duty, ...] = ()
     operation: Operation | None = None
