@@ -13,6 +13,7 @@ from functions.api.responses import stamp
 from functions.api.views import entry_view
 from functions.shared.adapters.cache import SharedCache
 from functions.shared.adapters.instances import Instances
+from functions.shared.adapters.items import UNREADABLE
 from functions.shared.adapters.listing import Listed, Listing
 from functions.shared.adapters.silence import Silence
 from functions.shared.adapters.uses import Uses
@@ -144,10 +145,18 @@ class MergeLists:
         deployment, machines = self.deployment(), listed.machines.values()
         marks = {mark.instance_id for one in machines if (mark := read_mark(one.name, deployment))}
         by_id = {record.id: record for record in records}
-        marked = {id_: by_id.get(id_) or self.instances.get(id_) for id_ in marks}
+        marked = {id_: by_id.get(id_) or self._marked(id_) for id_ in marks}
         if sync:
             self._sync(records, listed, marked, deployment)
         return merge(machines, records, marked, deployment, listed.began, self.clock(), self.policy)
+
+    def _marked(self, instance_id: str) -> Instance | None:
+        """None, too, where it cannot be read: its machine is shown as one that has no record."""
+        try:
+            return self.instances.get(instance_id)
+        except UNREADABLE:
+            logger.exception("record not read", key=instance_id)
+            return None
 
     def _sync(
         self,

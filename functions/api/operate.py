@@ -60,12 +60,7 @@ class Operate:
 
     def _named(self, name: str) -> str:
         """The id of the one instance of that name that is not terminated."""
-        live: list[str] = []
-        after, more = None, True
-        while more:
-            found, more = self.instances.page(name=name, status=None, limit=100, after=after)
-            live += [record.id for record in found if record.status is not Status.TERMINATED]
-            after = found[-1].id if found else None
+        live = self.instances.live_named(name)
         if not live:
             raise NotFound("INSTANCE_NOT_FOUND", "There is no instance of that name")
         if len(live) > 1:

@@ -106,9 +106,9 @@ class ReadInstances:
     def page(self, *, name: str | None, status: str | None, limit: int, cursor: str | None) -> Page:
         listing = json.dumps([name, status])
         after = self.cursors.read(cursor, listing) if cursor else None
-        found, more = self.instances.page(name=name, status=status, limit=limit, after=after)
+        found, end = self.instances.page(name=name, status=status, limit=limit, after=after)
         total = None if cursor else self.totals.of(name=name, status=status)
-        following = self.cursors.make(found[-1].id, listing) if more else None
+        following = self.cursors.make(end, listing) if end else None
         used = self.uses.of(record.id for record in found)
         shown = [replace(one, last_used_at=used.get(one.id, one.last_used_at)) for one in found]
         return Page(shown, total, following, self.circuit_open() or self.silence.lasts())

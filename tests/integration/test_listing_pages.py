@@ -157,6 +157,27 @@ def test_every_filter_has_pages_and_a_total(world: World, query: str) -> None:
     assert all("total" not in answer for answer in pages[1:])
 
 
+def test_a_record_that_cannot_be_read_hides_no_other(world: World) -> None:
+    """As after a roll-back. Each list is still answered, and so are the statistics."""
+    broken, sound = world.create(name="broken"), world.create(name="sound")
+    world.settle()
+    item = world.table.get_item(Key={"pk": broken, "sk": "record"})["Item"]
+    strange = {**item, "record": {**item["record"], "created_at": "the other day"}}
+    world.table.put_item(Item={**strange, "due": "instance", "dueAt": 0})
+
+    assert ids(page(world, "limit=5")) == ids(page(world, "status=running")) == [sound]
+    first = page(world, "limit=1")
+    assert (ids(first), ids(page(world, "limit=1", first["nextCursor"]))) == ([sound], [])
+    status, merged = world.call("GET", "/api/instances/comprehensive")
+    assert status == 200, merged
+    assert {one.get("instanceId"): one["dataConsistency"] for one in merged["instances"]} == {
+        sound: "consistent",
+        None: "conflicted",  # its machine, which has our mark
+    }
+    assert world.call("GET", "/api/jobs/stats")[0] == 200
+    world.table.put_item(Item=item)
+
+
 def test_a_forged_cursor_is_refused(world: World) -> None:
     began = world.now() - timedelta(hours=1)
     put(world, [stored(began + timedelta(seconds=number)) for number in range(3)])

@@ -176,6 +176,7 @@ def test_what_is_kept_for_a_time_says_until_when_and_nothing_else_goes(world: Wo
     instance_id = world.create(webhookUrl=world.simulator.inbox_url("kept"))
     world.settle()
     world.call("POST", f"/api/instances/{instance_id}/stop", headers={"idempotency-key": "k"})
+    world.call("PUT", f"/api/instances/{instance_id}/last-used")
     world.settle()
     world.handle("monitor", world.as_received("monitor", "none of ours", 4))
     world.sqs.send_message(QueueUrl=world.dead_queues["monitor"], MessageBody="x")
@@ -196,7 +197,7 @@ def test_what_is_kept_for_a_time_says_until_when_and_nothing_else_goes(world: Wo
 
 
 KEPT = {"event": {30}, "operation": {30}, "delivery": {30}, "dead": {14}, "answer": {1}, "failure": {1}}
-FOR_EVER = frozenset({"instance", "purchase", "deployment", "orphan", "count"})
+FOR_EVER = frozenset({"instance", "purchase", "deployment", "orphan", "count", "used"})
 
 
 def test_an_item_that_cannot_be_read_does_not_hold_up_the_sweep(world: World) -> None:

@@ -73,10 +73,10 @@ def deliveries(
     stored(wiring.instances, instanceId)
     cursors, listing = Cursors(wiring.deployments.id), f"deliveries {instanceId}"
     after = cursors.read(cursor, listing) if cursor else None
-    found, more = wiring.deliveries.page(instanceId, limit, after)
+    found, end = wiring.deliveries.page(instanceId, limit, after)
     view: DeliveriesView = {"deliveries": [_delivery(one) for one in found]}
-    if more:
-        view["nextCursor"] = cursors.make(found[-1].id, listing)
+    if end:
+        view["nextCursor"] = cursors.make(end, listing)
     return view
 
 

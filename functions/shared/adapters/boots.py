@@ -3,14 +3,11 @@
 from collections.abc import Callable
 from datetime import datetime
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from functions.shared.adapters.items import RETENTION
-from functions.shared.adapters.table import ConditionFailed, Table
+from functions.shared.adapters.table import TABLE_FAILED, ConditionFailed, Table
 from functions.shared.domain.estimate import KEPT, Boot, Booted, learned
 from functions.shared.log import logger
 
-_FAILED = (ClientError, BotoCoreError)
 _ADD = "SET samples = list_append(if_not_exists(samples, :none), :one), kind = :kind, expiresAt = :expiresAt"
 _TRIM = "SET samples = :last"
 # Nobody has added one meanwhile: theirs must not be thrown away.
@@ -29,7 +26,7 @@ class Boots:
             return None
         try:
             item = self._table.get(_pk(kind, product_id, region or ""), "boots")
-        except _FAILED as error:
+        except TABLE_FAILED as error:
             logger.warning("boot times not read", error=type(error).__name__)
             return None
         return learned([sample / 1000 for sample in item["samples"]]) if item else None
@@ -46,7 +43,7 @@ class Boots:
             samples = self._table.update(pk, "boots", _ADD, values=values)["samples"]
             if len(samples) > 2 * KEPT:
                 self._trim(pk, samples)
-        except _FAILED as error:
+        except TABLE_FAILED as error:
             logger.warning("boot time not kept", error=type(error).__name__)
 
     def _trim(self, pk: str, samples: list[int]) -> None:

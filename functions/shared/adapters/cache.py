@@ -8,13 +8,10 @@ from datetime import datetime, timedelta
 from threading import Lock
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from functions.shared.adapters.shelf import Entry, Shelf
-from functions.shared.adapters.table import Table
+from functions.shared.adapters.table import TABLE_FAILED, Table
 from functions.shared.log import logger
 
-_FAILED = (ClientError, BotoCoreError)
 _UNREADABLE = (KeyError, TypeError, ValueError, zlib.error)  # written by another version, or by hand
 _DAY = 86_400.0
 _MOST_HELD = 256  # values in one process
@@ -120,7 +117,7 @@ class SharedCache:
         stamp = ""
         try:
             stamp = self._shelf.put(key, value, self._epoch).stamp
-        except _FAILED as error:
+        except TABLE_FAILED as error:
             logger.warning("cache not written", error=type(error).__name__)
         self._process.hold(key, Held(self._clock(), value, stamp))
 
@@ -172,7 +169,7 @@ class SharedCache:
                 return None
             if held is None or held.stamp != entry.stamp:
                 held = Held(entry.stored_at, self._shelf.value(entry), entry.stamp)
-        except (*_FAILED, *_UNREADABLE) as error:
+        except (*TABLE_FAILED, *_UNREADABLE) as error:
             logger.warning("cache not read", error=type(error).__name__)
             return None
         self._process.hold(key, held)
@@ -185,7 +182,7 @@ class SharedCache:
         self._epoch_at = now
         try:
             epoch = self._shelf.epoch()
-        except (*_FAILED, *_UNREADABLE) as error:
+        except (*TABLE_FAILED, *_UNREADABLE) as error:
             logger.warning("cache epoch not read", error=type(error).__name__)
             return
         if epoch != self._epoch:
@@ -196,6 +193,6 @@ class SharedCache:
         self._told_at, told, self._shared = self._clock(), self._shared, Tally()
         try:
             return Tally(**self._shelf.tally(**vars(told)))
-        except _FAILED as error:
+        except TABLE_FAILED as error:
             logger.warning("cache not counted", error=type(error).__name__)
             return told

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import ClientError
 
-from functions.shared.adapters.table import Item, marshal, unmarshal
+from functions.shared.adapters.table import TABLE_FAILED, Item, marshal, unmarshal
 from functions.shared.domain import circuit as rules
 from functions.shared.domain.circuit import (
     Circuit,
@@ -29,7 +29,6 @@ from functions.shared.metrics import CIRCUITS_CLOSED, CIRCUITS_OPENED, measure
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-TABLE_FAILED = (ClientError, BotoCoreError)
 
 # A purchase that nobody can count or stop is worse than one that comes later.
 NEEDS_THE_TABLE = frozenset({"buys"})

@@ -2,9 +2,7 @@
 
 from collections.abc import Callable
 
-from botocore.exceptions import BotoCoreError, ClientError
-
-from functions.shared.adapters.table import Table
+from functions.shared.adapters.table import TABLE_FAILED, Table
 from functions.shared.log import logger
 
 _WORTH_TRYING_SECONDS = 25.0  # what the SDK may take to find out that the table does not answer
@@ -28,7 +26,7 @@ class Counts:
                 names={f"#{name}": name for name in more},
                 values={":kind": "count", **{f":{name}": number for name, number in more.items()}},
             )
-        except (ClientError, BotoCoreError) as error:
+        except TABLE_FAILED as error:
             logger.warning("not counted", job=job, error=type(error).__name__)
 
     def of(self, job: str) -> dict[str, int]:

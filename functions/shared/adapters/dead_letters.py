@@ -1,12 +1,10 @@
 """Dead letters as records, newest first, and the notes of why a message failed for the last time."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-
-from functions.shared.adapters.items import millis
-from functions.shared.adapters.table import NEW, ConditionFailed, Item, Table, Write
+from functions.shared.adapters.items import millis, moment, readable
+from functions.shared.adapters.table import NEW, TABLE_FAILED, ConditionFailed, Item, Table, Write
 from functions.shared.domain.dead_letter import DeadLetter, Failure
 from functions.shared.domain.instance import Fault
 from functions.shared.log import logger
@@ -32,7 +30,7 @@ class DeadLetters:
         }
         try:
             self._table.put(Write(item))
-        except (ClientError, BotoCoreError) as error:
+        except TABLE_FAILED as error:
             logger.warning("failure not noted", error=type(error).__name__)
 
     def noted(self, message_id: str) -> Failure | None:
@@ -58,20 +56,8 @@ class DeadLetters:
 
     def page(self, limit: int, after: str | None) -> tuple[list[DeadLetter], str | None]:
         """Newest first, from where the last page ended; and where this one did, if there are more."""
-        condition, values = "lookup = :lookup", {":lookup": "dead"}
-        if after:
-            condition, values = f"{condition} AND id < :after", {**values, ":after": after}
-        found: list[Item] = []
-        start: Item | None = None
-        while True:
-            some, start = self._table.query(
-                condition, values, index="lookup", forward=False, limit=limit + 1, start=start
-            )
-            found += some
-            if len(found) > limit or not start:
-                break
-        shown = found[:limit]
-        return [_read(item) for item in shown], shown[-1]["id"] if len(found) > limit else None
+        found, end = self._table.page("lookup", "lookup", "dead", limit=limit, after=after)
+        return list(readable(_read, found)), end
 
     def count(self, queue: str) -> int:
         """Those of a queue that nobody has redriven."""
@@ -112,7 +98,7 @@ def _read(item: Item) -> DeadLetter:
         token=item.get("token"),
         correlation_id=item["correlationId"],
         body=item.get("body"),
-        redriven_at=_time(redriven_at) if redriven_at is not None else None,
+        redriven_at=moment(redriven_at) if redriven_at is not None else None,
     )
 
 
@@ -126,8 +112,4 @@ def _failure_item(failure: Failure) -> dict[str, Any]:
 
 
 def _read_failure(item: Item) -> Failure:
-    return Failure(item["error"], Fault(**item["reason"]), item["attempts"], _time(item["diedAt"]))
-
-
-def _time(at: int) -> datetime:
-    return datetime.fromtimestamp(at / 1000, UTC)
+    return Failure(item["error"], Fault(**item["reason"]), item["attempts"], moment(item["diedAt"]))

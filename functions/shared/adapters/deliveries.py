@@ -14,7 +14,7 @@ from functions.shared.adapters.delivery_items import (
     instances_key,
     read_delivery,
 )
-from functions.shared.adapters.items import millis
+from functions.shared.adapters.items import millis, readable
 from functions.shared.adapters.table import NEW, ConditionFailed, Item, Table, Write
 from functions.shared.domain.announcement import Announcement
 from functions.shared.domain.delivery import Attempt, Delivery, State, look_at
@@ -56,20 +56,12 @@ class Deliveries:
         item = self._table.get(delivery_id, "delivery")
         return read_delivery(item) if item else None
 
-    def page(self, instance_id: str, limit: int, after: str | None) -> tuple[list[Delivery], bool]:
-        """Newest first, from below the id `after`; and whether there are more."""
-        condition, values = "lookup = :lookup", {":lookup": instances_key(instance_id)}
-        if after:
-            condition, values = f"{condition} AND id < :after", {**values, ":after": after}
-        found: list[Delivery] = []
-        start: Item | None = None
-        while True:
-            some, start = self._table.query(
-                condition, values, index="lookup", forward=False, limit=limit + 1, start=start
-            )
-            found += map(read_delivery, some)
-            if len(found) > limit or not start:
-                return found[:limit], len(found) > limit
+    def page(self, instance_id: str, limit: int, after: str | None) -> tuple[list[Delivery], str | None]:
+        """Newest first, from where the last page ended; and where this one did, if there are more."""
+        found, end = self._table.page(
+            "lookup", "lookup", instances_key(instance_id), limit=limit, after=after
+        )
+        return list(readable(read_delivery, found)), end
 
     def begin(self, delivery: Delivery, now: datetime, until: datetime) -> Delivery | None:
         """Claim the next attempt, unless somebody has; due again when the claimant must be done or dead."""

@@ -1,11 +1,11 @@
 """How a webhook delivery looks as an item of the table."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from pydantic import TypeAdapter
 
-from functions.shared.adapters.items import RETENTION, millis
+from functions.shared.adapters.items import RETENTION, millis, moment
 from functions.shared.adapters.table import Item
 from functions.shared.domain.announcement import Announcement
 from functions.shared.domain.delivery import Attempt, Delivery, State
@@ -60,11 +60,11 @@ def read_delivery(item: Item) -> Delivery:
         url=item["url"],
         body=item["body"],
         correlation_id=item["correlationId"],
-        created_at=_time(item["createdAt"]),
+        created_at=moment(item["createdAt"]),
         state=State(item["state"]),
         attempt=item["attempt"],
         made_before=item["madeBefore"],
-        next_at=_time(item["nextAt"]) if "nextAt" in item else None,
+        next_at=moment(item["nextAt"]) if "nextAt" in item else None,
         held=item["held"],
         attempts=tuple(sorted(attempts, key=lambda one: one.number)),
     )
@@ -73,7 +73,3 @@ def read_delivery(item: Item) -> Delivery:
 def attempt_item(attempt: Attempt) -> dict[str, Any]:
     item: dict[str, Any] = _attempt.dump_python(attempt, mode="json", exclude_none=True)
     return item
-
-
-def _time(at: int) -> datetime:
-    return datetime.fromtimestamp(at / 1000, UTC)

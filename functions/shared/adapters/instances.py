@@ -1,6 +1,6 @@
 """Instances with their purchases and events: stored together, guarded by version."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -13,7 +13,6 @@ from functions.shared.domain.instance import Event, Instance
 from functions.shared.domain.machine import Machine
 from functions.shared.domain.purchase import Outcome, Purchase
 from functions.shared.domain.status import Status
-from functions.shared.log import logger
 
 # The record is still the one that this write grew from.
 _SAME_VERSION = "attribute_exists(pk) AND #version = :version"
@@ -116,10 +115,10 @@ class Instances:
             item
             for status in live
             for item in self._table.query_all(
-                "statusKey = :key", {":key": f"instances#{status}"}, index="status"
+                "statusKey = :key", {":key": _status_key(status)}, index="status"
             )
         ]
-        return list(_readable(found))
+        return list(items.readable(items.read_record, found))
 
     def events(self, instance_id: str) -> list[Event]:
         found = self._table.query_all(
@@ -129,27 +128,24 @@ class Instances:
 
     def page(
         self, *, name: str | None, status: str | None, limit: int, after: str | None
-    ) -> tuple[list[Instance], bool]:
-        """Newest first, from below the id `after`; and whether there may be more."""
-        index, key, value = listing(name, status)
-        condition, values = "#key = :key", {":key": value}
-        if after:
-            condition, values = f"{condition} AND id < :after", {**values, ":after": after}
-        found: list[Instance] = []
-        start: Item | None = None
-        while True:
-            some, start = self._table.query(
-                condition,
-                values,
-                index=index,
-                names={"#key": key},
-                forward=False,
-                limit=limit + 1,
-                start=start,
-            )
-            found += [record for record in map(items.read_record, some) if status in (None, record.status)]
-            if len(found) > limit or not start:
-                return found[:limit], len(found) > limit
+    ) -> tuple[list[Instance], str | None]:
+        """Newest first, from below the id `after`; and the id to go on below, if there are more. One that
+        cannot be read is left out of its page."""
+        found, end = self._table.page(
+            *listing(name, status),
+            limit=limit,
+            after=after,
+            wanted=lambda item: status is None or item.get("statusKey") == _status_key(status),
+        )
+        return list(items.readable(items.read_record, found)), end
+
+    def live_named(self, name: str) -> list[str]:
+        """The ids of those that are not terminated, newest first, also where a record cannot be read."""
+        index, key, value = listing(name, None)
+        found = self._table.query_all(
+            "#key = :key", {":key": value}, index=index, names={"#key": key}, forward=False
+        )
+        return [item["id"] for item in found if item.get("statusKey") != _status_key(Status.TERMINATED)]
 
     def _is_mine(self, record: Instance, stored: Item | None) -> bool:
         """A write whose answer was lost is sent again by the SDK and then meets itself."""
@@ -187,13 +183,9 @@ def listing(name: str | None, status: str | None) -> tuple[str, str, str]:
     if name is not None:
         return "lookup", "lookup", f"name#{name}"
     if status is not None:
-        return "status", "statusKey", f"instances#{status}"
+        return "status", "statusKey", _status_key(status)
     return "listed", "listed", "instances"
 
 
-def _readable(found: Iterable[Item]) -> Iterator[Instance]:
-    for item in found:
-        try:
-            yield items.read_record(item)
-        except items.UNREADABLE:
-            logger.exception("record not read", key=item["pk"])
+def _status_key(status: str) -> str:
+    return f"instances#{status}"

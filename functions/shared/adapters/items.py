@@ -1,14 +1,17 @@
 """How records, events, operations and purchases look as items of the table."""
 
-from collections.abc import Mapping
-from datetime import datetime, timedelta
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
 from functions.shared.adapters.table import Item
 from functions.shared.domain.instance import Event, Instance, Operation
 from functions.shared.domain.purchase import Purchase
+from functions.shared.log import logger
+
+T = TypeVar("T")
 
 _instance = TypeAdapter(Instance)
 _event = TypeAdapter(Event)
@@ -21,6 +24,19 @@ UNREADABLE = (KeyError, TypeError, ValueError)  # what reading an item of anothe
 
 def millis(time: datetime) -> int:
     return int(time.timestamp() * 1000)
+
+
+def moment(at: int) -> datetime:
+    return datetime.fromtimestamp(at / 1000, UTC)
+
+
+def readable(read: Callable[[Item], T], found: Iterable[Item]) -> Iterator[T]:
+    """One that cannot be read, as after a roll-back, must not hide the others."""
+    for item in found:
+        try:
+            yield read(item)
+        except UNREADABLE:
+            logger.exception("record not read", key=item["pk"])
 
 
 def record_item(record: Instance) -> Item:

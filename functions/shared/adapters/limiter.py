@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import TYPE_CHECKING, cast
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import ClientError
 
-from functions.shared.adapters.table import Item, marshal, unmarshal
+from functions.shared.adapters.table import TABLE_FAILED, Item, marshal, unmarshal
 from functions.shared.domain import limit
 from functions.shared.domain.errors import NotNow
 from functions.shared.domain.limit import Kind, Lanes, Pace, Plan
@@ -19,7 +19,6 @@ from functions.shared.metrics import LIMITER_REFUSALS, LIMITER_WAIT, measure
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-TABLE_FAILED = (ClientError, BotoCoreError)
 
 KEY = marshal({"pk": "limiter#novita", "sk": "limiter"})
 ATTRIBUTE = {"normal": "normalAt", "urgent": "urgentAt"}

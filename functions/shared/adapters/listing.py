@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from functions.shared.adapters.cache import SharedCache
 from functions.shared.adapters.items import millis
 from functions.shared.adapters.novita.client import Novita
-from functions.shared.adapters.table import ConditionFailed, Item, Table, Write
+from functions.shared.adapters.table import TABLE_FAILED, ConditionFailed, Item, Table, Write
 from functions.shared.domain.errors import NotNow
 from functions.shared.domain.machine import Endpoint, Machine
 from functions.shared.log import logger
@@ -109,7 +107,7 @@ class Listing:
             self._table.put(Write(item, _FREE, {":now": millis(now)}))
         except ConditionFailed:
             return None
-        except (ClientError, BotoCoreError) as error:
+        except TABLE_FAILED as error:
             logger.warning("list lease not reached", error=type(error).__name__)
         return item
 
@@ -118,7 +116,7 @@ class Listing:
             self._table.put(Write({**lease, "leaseUntil": 0}, _MINE, {":holder": lease["holder"]}))
         except ConditionFailed:
             return
-        except (ClientError, BotoCoreError) as error:
+        except TABLE_FAILED as error:
             logger.warning("list lease not given back", error=type(error).__name__)
 
 

@@ -1,9 +1,9 @@
 """Machines with our mark and no record: when each was first seen, and the one event that says so."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 
-from functions.shared.adapters.items import RETENTION, millis
+from functions.shared.adapters.items import RETENTION, millis, moment
 from functions.shared.adapters.table import NEW, ConditionFailed, Item, Table, Write
 from functions.shared.domain.survey import Stray
 
@@ -15,7 +15,7 @@ class Orphans:
 
     def first_seen(self, machine_id: str) -> datetime | None:
         known = self._table.get(f"orphan#{machine_id}", "orphan")
-        return datetime.fromtimestamp(known["firstSeen"] / 1000, UTC) if known else None
+        return moment(known["firstSeen"]) if known else None
 
     def announce(self, stray: Stray, now: datetime) -> bool:
         """Seen for the first time, with an event in the same write; False if another sweep was quicker."""

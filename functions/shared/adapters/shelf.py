@@ -6,10 +6,10 @@ import secrets
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-from functions.shared.adapters.items import millis
+from functions.shared.adapters.items import millis, moment
 from functions.shared.adapters.table import ConditionFailed, Item, Table, Write
 
 _INLINE = 2_000  # characters: what is small is kept in the entry itself, which the index repeats
@@ -127,7 +127,7 @@ class Shelf:
     def _entry(self, item: Item) -> Entry:
         return Entry(
             key=item["id"],
-            stored_at=datetime.fromtimestamp(item["storedAt"] / 1000, UTC),
+            stored_at=moment(item["storedAt"]),
             epoch=item["epoch"],
             stamp=item["stamp"],
             size=item["size"],

@@ -3,13 +3,10 @@
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from botocore.exceptions import BotoCoreError, ClientError
-
-from functions.shared.adapters.items import millis
-from functions.shared.adapters.table import Table, Write
+from functions.shared.adapters.items import millis, moment
+from functions.shared.adapters.table import TABLE_FAILED, Table, Write
 from functions.shared.log import logger
 
-_FAILED = (ClientError, BotoCoreError)
 _KEY = ("silence#novita", "silence")
 
 
@@ -29,10 +26,10 @@ class Silence:
             return True
         try:
             item = self._table.get(*_KEY)
-        except _FAILED:
+        except TABLE_FAILED:
             return False
         if item is not None:
-            self._until = datetime.fromtimestamp(item["until"] / 1000, UTC)
+            self._until = moment(item["until"])
         return now < self._until
 
     def begins(self) -> None:
@@ -42,5 +39,5 @@ class Silence:
         item = {"pk": _KEY[0], "sk": _KEY[1], "kind": "silence", "until": millis(self._until)}
         try:
             self._table.put(Write({**item, "expiresAt": expires}))
-        except _FAILED as error:
+        except TABLE_FAILED as error:
             logger.warning("silence not noted", error=type(error).__name__)

@@ -1,19 +1,20 @@
 """The one table: items in and out, conditional writes, and who won them."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 Item = dict[str, Any]
 
+TABLE_FAILED = (ClientError, BotoCoreError)  # it refused, or did not answer
 _AT_ONCE = 100  # BatchGetItem's own limit
 
 
@@ -185,6 +186,36 @@ class Table:
             more, start = self.query(condition, values, start=start, **options)
             items += more
         return items
+
+    def page(
+        self,
+        index: str,
+        key: str,
+        value: str,
+        *,
+        limit: int,
+        after: str | None,
+        wanted: Callable[[Item], bool] = lambda _: True,
+    ) -> tuple[list[Item], str | None]:
+        """Newest first, from below the id `after`; and the id that the next page goes on below, if any."""
+        condition, values = "#key = :key", {":key": value}
+        if after:
+            condition, values = f"{condition} AND id < :after", {**values, ":after": after}
+        found: list[Item] = []
+        start: Item | None = None
+        while True:
+            some, start = self.query(
+                condition,
+                values,
+                index=index,
+                names={"#key": key},
+                forward=False,
+                limit=limit + 1,
+                start=start,
+            )
+            found += filter(wanted, some)
+            if len(found) > limit or not start:
+                return found[:limit], found[limit - 1]["id"] if len(found) > limit else None
 
 
 def _put(write: Write) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from functions.shared.adapters.delivery_items import read_delivery
 from functions.shared.adapters.due import Due
-from functions.shared.adapters.items import read_record
+from functions.shared.adapters.items import read_record, readable
 from functions.shared.adapters.table import Item, Table
 from functions.shared.domain.delivery import Delivery
 from functions.shared.domain.instance import Instance
@@ -17,10 +17,10 @@ class Waiting:
         self._due = due
 
     def instances(self, until: datetime, limit: int) -> list[Instance]:
-        return [read_record(item) for item in self._read("instance", until, limit)]
+        return list(readable(read_record, self._read("instance", until, limit)))
 
     def deliveries(self, until: datetime, limit: int) -> list[Delivery]:
-        return [read_delivery(item) for item in self._read("delivery", until, limit)]
+        return list(readable(read_delivery, self._read("delivery", until, limit)))
 
     def _read(self, kind: str, until: datetime, limit: int) -> Iterator[Item]:
         found = self._due.overdue(kind, until, limit)

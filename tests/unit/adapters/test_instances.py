@@ -374,13 +374,39 @@ def test_pages_are_newest_first_and_go_on_where_the_last_one_ended(instances: In
     ids = _many(instances, 7)
 
     seen: list[str] = []
-    more, cursor = True, None
-    while more:
-        page, more = instances.page(name=None, status=None, limit=3, after=cursor)
+    page, end = instances.page(name=None, status=None, limit=3, after=None)
+    while end:
         seen += [record.id for record in page]
-        cursor = seen[-1]
+        page, end = instances.page(name=None, status=None, limit=3, after=end)
 
-    assert seen == ids[::-1]
+    assert seen + [record.id for record in page] == ids[::-1]
+
+
+@pytest.mark.parametrize("broken", range(7))
+def test_a_record_that_cannot_be_read_is_left_out_and_pages_go_on(
+    table: Table, instances: Instances, broken: int
+) -> None:
+    """Wherever in its page it is, the last place included."""
+    ids = _many(instances, 7)
+    table.update(ids[broken], "record", "SET #r.created_at = :x", names={"#r": "record"}, values={":x": "?"})
+
+    seen: list[str] = []
+    end: str | None = "~"
+    while end:
+        page, end = instances.page(name=None, status="creating", limit=3, after=end)
+        seen += [record.id for record in page]
+
+    assert seen == [one for one in ids[::-1] if one != ids[broken]]
+
+
+def test_one_that_cannot_be_read_still_has_its_name(table: Table, instances: Instances) -> None:
+    ids = _many(instances, 5)
+    table.update(ids[0], "record", "SET #r.created_at = :x", names={"#r": "record"}, values={":x": "?"})
+    gone = instances.get(ids[2])
+    assert gone
+    instances.save(deciding(gone).having(status=Status.TERMINATED))
+
+    assert instances.live_named("n0") == [ids[4], ids[0]]
 
 
 def test_pages_by_name_and_status_hold_those_and_no_others(instances: Instances) -> None:
@@ -390,8 +416,8 @@ def test_pages_by_name_and_status_hold_those_and_no_others(instances: Instances)
     instances.save(begin_delete(deciding(gone), "op_1"))
 
     def listed(name: str | None, status: str | None) -> list[str]:
-        page, more = instances.page(name=name, status=status, limit=100, after=None)
-        assert not more
+        page, end = instances.page(name=name, status=status, limit=100, after=None)
+        assert not end
         return [record.id for record in page]
 
     assert listed("n1", None) == [ids[5], ids[3], ids[1]]
@@ -403,9 +429,9 @@ def test_pages_by_name_and_status_hold_those_and_no_others(instances: Instances)
 def test_a_page_that_is_exactly_full_promises_no_more(instances: Instances) -> None:
     _many(instances, 4)
 
-    page, more = instances.page(name=None, status=None, limit=4, after=None)
+    page, end = instances.page(name=None, status=None, limit=4, after=None)
 
-    assert (len(page), more) == (4, False)
+    assert (len(page), end) == (4, None)
 
 
 def test_a_due_time_is_kept_to_the_millisecond(table: Table, instances: Instances) -> None:
