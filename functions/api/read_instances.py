@@ -29,8 +29,9 @@ from functions.shared.domain.observation import Missing, Observation, Seen
 from functions.shared.domain.status import Status
 from functions.shared.log import logger
 
-# There is nothing to look at yet or any more; or the application itself is being asked, which tells more.
-_LEFT_ALONE = frozenset({Status.CREATING, Status.HEALTH_CHECKING, Status.DELETING, Status.TERMINATED})
+_NOTHING_THERE = frozenset({Status.CREATING, Status.TERMINATED})  # yet, or any more
+# The application itself is being asked, which tells more; or the machine is on its way out.
+_LEFT_ALONE = frozenset({Status.HEALTH_CHECKING, Status.DELETING})
 _LONGEST_STEP = timedelta(minutes=2)  # as long as a function may live
 
 
@@ -66,14 +67,20 @@ class ReadInstances:
     lookup_seconds: float
 
     def one(self, instance_id: str) -> tuple[Instance, bool]:
-        """The instance, and whether what is shown may be out of date because Novita did not answer."""
+        """The instance, and whether what is shown may be out of date because Novita does not answer.
+
+        What its own step looks after is shown as that step left it, with the time, and is stale only if it is
+        older than details may be and Novita is known not to answer.
+        """
         record, stale = self._looked_at(stored(self.instances, instance_id))
         return self.uses.on(record), stale
 
     def _looked_at(self, record: Instance) -> tuple[Instance, bool]:
-        if not _worth_asking(record, self.clock()):
+        if not _has_machine(record):
             return record, False
         fresh = (self.clock() - (record.seen_at or record.created_at)).total_seconds() < self.details_ttl
+        if _left_to_its_step(record, self.clock()):
+            return record, not fresh and self._unanswered()
         self.cache.count(fresh)
         if fresh:
             return record, False
@@ -111,7 +118,10 @@ class ReadInstances:
         following = self.cursors.make(end, listing) if end else None
         used = self.uses.of(record.id for record in found)
         shown = [replace(one, last_used_at=used.get(one.id, one.last_used_at)) for one in found]
-        return Page(shown, total, following, self.circuit_open() or self.silence.lasts())
+        return Page(shown, total, following, self._unanswered())
+
+    def _unanswered(self) -> bool:
+        return self.circuit_open() or self.silence.lasts()
 
     def _look(self, record: Instance) -> Observation:
         began = self.clock()
@@ -122,9 +132,13 @@ class ReadInstances:
             return Missing(machine_id, began)
 
 
-def _worth_asking(record: Instance, now: datetime) -> bool:
-    """Not while a step is under way: a write from here would undo it, and a start would be made twice."""
-    has_machine = record.machine_id is not None and record.machine_id not in record.gone
+def _has_machine(record: Instance) -> bool:
+    gone = record.machine_id is None or record.machine_id in record.gone
+    return not gone and record.status not in _NOTHING_THERE
+
+
+def _left_to_its_step(record: Instance, now: datetime) -> bool:
+    """While one is under way a write from here would undo it, and a start would be made twice."""
     due = record.next_check_at
     under_way = due is not None and timedelta() <= now - due < _LONGEST_STEP
-    return has_machine and record.status not in _LEFT_ALONE and not under_way
+    return under_way or record.status in _LEFT_ALONE

@@ -80,6 +80,59 @@ def test_without_novita_the_last_known_state_is_shown_and_said_to_be_old(world: 
     assert answer["portMappings"] == fresh["portMappings"]
 
 
+def _deleting(world: World) -> str:
+    instance_id = world.create()
+    world.settle()
+    world.call("DELETE", f"/api/instances/{instance_id}")
+    return instance_id
+
+
+def _due(world: World) -> str:
+    world.simulator.settings(bootSeconds=600)
+    instance_id = world.create()
+    world.deliver()
+    return instance_id
+
+
+@pytest.mark.parametrize("prepare", [_deleting, _due])
+@pytest.mark.parametrize("silent", [True, False])
+def test_what_its_step_looks_after_is_stale_if_it_is_old_and_novita_is_silent(
+    world: World, prepare: Any, silent: bool
+) -> None:
+    instance_id = prepare(world)
+    due = world.record(instance_id).next_check_at
+    assert due
+    world.advance(max(31.0, (due - world.now()).total_seconds() + 1))
+    if silent:
+        world.wiring.silence.begins()
+
+    answer, calls = asked(world, f"/api/instances/{instance_id}")
+
+    assert calls == []
+    assert answer.get("stale", False) is silent
+    world.advance(10)
+    world.settle()
+
+
+def test_an_open_circuit_makes_what_its_step_looks_after_stale(build: Build) -> None:
+    world = build(BREAKER_FAILURE_THRESHOLD="1", SILENCE_SECONDS="0")
+    instance_id = world.create()
+    world.settle()
+    other = _deleting(world)
+    young, _ = asked(world, f"/api/instances/{other}")
+    world.advance(40)
+    world.simulator.fault("status", path="/gpu/instance", status=503)
+    asked(world, f"/api/instances/{instance_id}")
+
+    old, _ = asked(world, f"/api/instances/{other}")
+
+    assert "stale" not in young
+    assert old["stale"] is True
+    world.simulator.clear_faults()
+    world.advance(120)
+    world.settle()
+
+
 def test_whoever_asks_next_does_not_wait_for_novita_again(world: World, running: str) -> None:
     """Not in this process, not in another; and after some seconds Novita is asked once more."""
     world.advance(40)
