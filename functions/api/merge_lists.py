@@ -147,7 +147,9 @@ class MergeLists:
         by_id = {record.id: record for record in records}
         marked = {id_: by_id.get(id_) or self._marked(id_) for id_ in marks}
         if sync:
-            self._sync(records, listed, marked, deployment)
+            stored = self._synced(records, listed, marked, deployment)
+            records = [stored.get(record.id, record) for record in records]
+            marked |= {id_: stored[id_] for id_ in stored.keys() & marked.keys()}
         return merge(machines, records, marked, deployment, listed.began, self.clock(), self.policy)
 
     def _marked(self, instance_id: str) -> Instance | None:
@@ -158,20 +160,22 @@ class MergeLists:
             logger.exception("record not read", key=instance_id)
             return None
 
-    def _sync(
+    def _synced(
         self,
         records: list[Instance],
         listed: Listed,
         marked: dict[str, Instance | None],
         deployment: str,
-    ) -> None:
-        """Records follow; none is made, none is adopted, and a list that lacks too much is not believed."""
+    ) -> dict[str, Instance]:
+        """The records that followed, as they are now; none is made, none is adopted, and a list that lacks
+        too much is not believed."""
         machines, since = listed.machines.values(), listed.began - self.policy.settle
         found = survey(machines, records, marked, deployment, missed_since=since)
-        for record, machine in found.matched:
-            self.put_right.matched(record, machine, listed.began)
-        for record in found.unlisted if not found.alarming(0) else ():
-            self.put_right.unlisted(record, listed.began)
+        done = [self.put_right.matched(record, machine, listed.began) for record, machine in found.matched]
+        unlisted = found.unlisted if not found.alarming(0) else ()
+        done += [self.put_right.unlisted(record, listed.began) for record in unlisted]
+        changed = (self.instances.get(one.instance_id) for one in done if one and one.done)
+        return {record.id: record for record in changed if record}
 
 
 def _place(one: Merged) -> str:

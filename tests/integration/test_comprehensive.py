@@ -225,11 +225,12 @@ def test_sync_lets_records_follow_and_makes_none(world: World) -> None:
     world.simulator.patch_instance(machine, status="exited")
     world.simulator.put_instance(name="theirs", status="running")
     world.advance(10)
-    listed(world)
+    assert kinds(listed(world))[instance_id] == ("merged", "novita-newer", "exited")
 
     answer = listed(world, "syncLocalState=true")
 
-    assert kinds(answer)[instance_id] == ("merged", "novita-newer", "exited")
+    assert kinds(answer)[instance_id] == ("merged", "consistent", "exited")
+    assert kinds(listed(world)) == kinds(answer)  # as it was cached
     assert world.record(instance_id).status is Status.EXITED
     assert world.history(instance_id)[-1] == "instance.exited"
     assert [record.id for record in world.records()] == [instance_id]
