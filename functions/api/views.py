@@ -35,7 +35,7 @@ class ShownView(TypedDict):
     name: str
     status: str
     productName: NotRequired[str]
-    templateId: NotRequired[str]  # of an imported machine it is not known
+    templateId: NotRequired[str]  # of an imported machine it is not known, its rootfsSize perhaps
     region: NotRequired[str]
     novitaInstanceId: NotRequired[str]
     novitaStatus: NotRequired[str]
@@ -66,7 +66,7 @@ class PerhapsIdView(TypedDict):
 
 class InstanceView(IdView, ShownView):  # in this order the id comes first
     gpuNum: int
-    rootfsSize: int
+    rootfsSize: NotRequired[int]
     billingMode: str
     createdAt: str
     updatedAt: str
@@ -184,7 +184,7 @@ def instance_view(record: Instance, *, stale: bool = False) -> InstanceView:
             "productName": record.spec.product_name,
             "templateId": record.spec.template_id,
             "gpuNum": record.spec.gpu_num,
-            "rootfsSize": record.spec.rootfs_size,
+            "rootfsSize": record.spec.rootfs_size or None,
             "billingMode": record.spec.billing_mode,
             "createdAt": stamp(record.created_at),
             "updatedAt": stamp(record.updated_at),
@@ -229,6 +229,7 @@ def _machine_view(machine: Machine | None) -> Any:
             "productName": machine.product_name,
             "productId": machine.product_id,
             "gpuNum": machine.gpu_num,
+            "rootfsSize": machine.rootfs_size,
             "billingMode": machine.billing_mode,
             "region": machine.region,
             "portMappings": _ports(machine.endpoints),

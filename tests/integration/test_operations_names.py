@@ -76,6 +76,25 @@ def test_an_imported_machine_is_looked_after_from_then_on(world: World, theirs: 
     assert world.simulator.live() == []
 
 
+def test_an_imported_machines_disk_is_what_novita_says_or_not_shown(world: World) -> None:
+    sizes = []
+    for said in (80, None):
+        machine = world.simulator.put_instance(name=f"disk-{said}", status="running", rootfsSize=80)
+        if said is None:
+            silent = {"id": machine["id"], "name": "silent", "status": "running"}
+            world.simulator.fault("garbage", path="/gpu/instance", body=json.dumps(silent), times=1)
+        status, shown = world.call("POST", "/api/instances/import", {"novitaInstanceId": machine["id"]})
+        assert status == 201, shown
+        sizes.append(shown.get("rootfsSize"))
+    _, merged = world.call("GET", "/api/instances/comprehensive")
+
+    assert sizes == [80, None]
+    assert {one["name"]: one.get("rootfsSize") for one in merged["instances"]} == {
+        "disk-80": 80,
+        "silent": None,
+    }
+
+
 def test_a_machine_that_novita_does_not_have_cannot_be_imported(world: World) -> None:
     status, body = world.call("POST", "/api/instances/import", {"novitaInstanceId": "0123456789abcdef"})
 

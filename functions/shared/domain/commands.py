@@ -64,6 +64,7 @@ def begin_import(
             product_name=machine.product_name,
             template_id="",
             gpu_num=machine.gpu_num or 1,
+            rootfs_size=machine.rootfs_size or 0,
             billing_mode=machine.billing_mode or "onDemand",
             keep_on_failure=True,
         ),

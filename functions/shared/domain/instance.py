@@ -35,7 +35,7 @@ class Spec:
     product_name: str
     template_id: str
     gpu_num: int = 1
-    rootfs_size: int = 60
+    rootfs_size: int = 60  # GB; 0 of an imported machine where Novita does not say
     region: str | None = None
     regions: tuple[str, ...] = ()
     billing_mode: str = "spot"

@@ -22,6 +22,7 @@ class Machine:
     product_id: str = ""
     product_name: str = ""
     gpu_num: int | None = None
+    rootfs_size: int | None = None  # GB
     billing_mode: str = ""
     spot_status: str = ""
     spot_reclaim_at: datetime | None = None

@@ -22,6 +22,7 @@ WHOLE = Machine(
     product_id="p1",
     product_name="RTX 4090",
     gpu_num=2,
+    rootfs_size=80,
     billing_mode="spot",
     spot_status="notified",
     spot_reclaim_at=after(60),

@@ -45,6 +45,14 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.parametrize(("said", "read"), [(80, 80), ("80", 80), (0, None), ("", None), (None, None)])
+def test_a_machines_disk_is_read_as_number_or_text(said: Any, read: int | None) -> None:
+    machine = reading.machine({**MACHINE, "rootfsSize": said})
+
+    assert machine is not None
+    assert machine.rootfs_size == read
+
+
 def test_a_machine_is_read_with_its_numbers_as_text() -> None:
     machine = reading.machine(MACHINE)
 

@@ -25,6 +25,7 @@ def machine(entry: Any, asked_for: str = "") -> Machine | None:
         product_id=text(facts.get("productId")),
         product_name=text(facts.get("productName")),
         gpu_num=integer(facts.get("gpuNum")),
+        rootfs_size=integer(facts.get("rootfsSize")) or None,
         billing_mode=text(facts.get("billingMode")),
         spot_status=text(facts.get("spotStatus")),
         spot_reclaim_at=moment(facts.get("spotReclaimTime")),
