@@ -3,12 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from functions.api.views import instance_view
 from functions.shared.adapters.answers import Answer, Answers, Question
 from functions.shared.adapters.instances import Instances
-from functions.shared.adapters.novita.client import Novita
 from functions.shared.adapters.table import ConditionFailed
 from functions.shared.advance import Advance
 from functions.shared.domain.commands import begin_import
@@ -18,6 +17,9 @@ from functions.shared.domain.ids import new_instance_id, read_mark
 from functions.shared.domain.machine import Machine
 from functions.shared.log import correlation_id
 
+if TYPE_CHECKING:
+    from functions.shared.adapters.novita.client import Novita
+
 _TRIES = 5  # against another request for the same machine
 
 
@@ -25,7 +27,7 @@ _TRIES = 5  # against another request for the same machine
 class Adopt:
     instances: Instances
     answers: Answers
-    novita: Novita
+    novita: "Novita"
     advance: Advance
     deployment: Callable[[], str]
     policy: Policy

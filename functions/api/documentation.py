@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
-from aws_lambda_powertools.event_handler.openapi import swagger_ui
-from aws_lambda_powertools.event_handler.openapi.models import HTTPBearer
 
 from functions.api.guards import page_policy
 
@@ -65,6 +63,8 @@ def document(app: APIGatewayHttpResolver) -> None:
 
 @cache
 def _description(app: APIGatewayHttpResolver) -> str:
+    from aws_lambda_powertools.event_handler.openapi.models import HTTPBearer  # slow, and seldom needed
+
     schema = json.loads(
         app.get_openapi_json_schema(
             title="Ostler",
@@ -93,6 +93,8 @@ def _description(app: APIGatewayHttpResolver) -> str:
 
 @cache
 def _page(app: APIGatewayHttpResolver) -> str:
+    from aws_lambda_powertools.event_handler.openapi import swagger_ui
+
     bundle = Path(swagger_ui.__file__).parent
     return swagger_ui.generate_swagger_html(
         _description(app).replace("</", "<\\/"),

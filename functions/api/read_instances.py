@@ -4,11 +4,11 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from functions.api.cursors import Cursors
 from functions.shared.adapters.cache import SharedCache
 from functions.shared.adapters.instances import Instances
-from functions.shared.adapters.novita.client import Novita
 from functions.shared.adapters.silence import Silence
 from functions.shared.adapters.totals import Totals
 from functions.shared.adapters.uses import Uses
@@ -28,6 +28,9 @@ from functions.shared.domain.machine import Connection
 from functions.shared.domain.observation import Missing, Observation, Seen
 from functions.shared.domain.status import Status
 from functions.shared.log import logger
+
+if TYPE_CHECKING:
+    from functions.shared.adapters.novita.client import Novita
 
 _NOTHING_THERE = frozenset({Status.CREATING, Status.TERMINATED})  # yet, or any more
 # The application itself is being asked, which tells more; or the machine is on its way out.
@@ -54,7 +57,7 @@ class Page:
 class ReadInstances:
     instances: Instances
     uses: Uses
-    novita: Novita
+    novita: "Novita"
     advance: Advance
     policy: Policy
     clock: Callable[[], datetime]

@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from functions.shared.adapters.cache import SharedCache
-from functions.shared.adapters.novita.client import Novita
 from functions.shared.adapters.novita.stored import (
     product_from_json,
     product_to_json,
@@ -17,6 +16,9 @@ from functions.shared.domain.instance import Spec
 from functions.shared.domain.machine import Product, Template
 from functions.shared.domain.offers import SPOT, Choice, choose, region_order
 from functions.shared.domain.templates import validate
+
+if TYPE_CHECKING:
+    from functions.shared.adapters.novita.client import Novita
 
 T = TypeVar("T")
 
@@ -30,7 +32,7 @@ class _AnyCluster(dict[str, str]):
 
 @dataclass(frozen=True)
 class Catalog:
-    novita: Novita
+    novita: "Novita"
     cache: SharedCache
     default_region: str
     region_priority: tuple[str, ...]

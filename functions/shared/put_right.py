@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from functions.shared.adapters.instances import Instances
-from functions.shared.adapters.novita.client import Novita
 from functions.shared.adapters.orphans import Orphans
 from functions.shared.advance import Advance
 from functions.shared.domain.decide import decide
@@ -23,6 +23,9 @@ from functions.shared.domain.survey import Stray
 from functions.shared.log import correlated, logger
 from functions.shared.metrics import ORPHANS_DELETED, ORPHANS_FOUND, SURPLUS, measure
 
+if TYPE_CHECKING:
+    from functions.shared.adapters.novita.client import Novita
+
 _SOON = timedelta(seconds=5)  # what is due by then needs no hint
 
 
@@ -30,7 +33,7 @@ _SOON = timedelta(seconds=5)  # what is due by then needs no hint
 class PutRight:
     instances: Instances
     orphans: Orphans
-    novita: Novita
+    novita: "Novita"
     advance: Advance
     deployment: Callable[[], str]
     policy: Policy

@@ -1,6 +1,7 @@
 """The import rules of the code base, kept by reading the syntax trees."""
 
 import ast
+import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -137,3 +138,15 @@ def imported_at_start() -> Iterator[tuple[str, str]]:
 def test_no_client_is_made_at_import() -> None:
     """boto3 itself, which is slow to import and quick to misuse, is imported where it is used."""
     assert [one for one in imported_at_start() if one[1] == "boto3"] == []
+
+
+def test_the_api_starts_without_what_few_requests_need() -> None:
+    """Novita's client with requests, and the models that only /openapi.json is made of."""
+    slow = ["requests", "aws_lambda_powertools.event_handler.openapi.models"]
+    code = f"import sys, functions.api.handler; print([one for one in {slow} if one in sys.modules])"
+
+    started = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+
+    assert started.stdout.strip() == "[]"

@@ -4,15 +4,17 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from functions.shared.adapters.cache import SharedCache
 from functions.shared.adapters.items import millis
-from functions.shared.adapters.novita.client import Novita
 from functions.shared.adapters.table import TABLE_FAILED, ConditionFailed, Item, Table, Write
 from functions.shared.domain.errors import NotNow
 from functions.shared.domain.machine import Endpoint, Machine
 from functions.shared.log import logger
+
+if TYPE_CHECKING:
+    from functions.shared.adapters.novita.client import Novita
 
 KEY = "list"
 _PATIENCE = (0.0, 0.3, 0.7, 1.0)  # seconds that are spent on waiting for another process's read
@@ -35,7 +37,7 @@ class Listed:
 class Listing:
     def __init__(
         self,
-        novita: Novita,
+        novita: "Novita",
         cache: SharedCache,
         table: Table,
         clock: Callable[[], datetime],
