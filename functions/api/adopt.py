@@ -3,24 +3,21 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from functions.api.views import instance_view
 from functions.shared.adapters.answers import Answer, Answers, Question
 from functions.shared.adapters.instances import Instances
-from functions.shared.adapters.table import ConditionFailed
 from functions.shared.advance import Advance
 from functions.shared.domain.commands import begin_import
-from functions.shared.domain.decision import Decision, Policy
-from functions.shared.domain.errors import Conflict, MachineNotFound, NotFound, StaleInstance
+from functions.shared.domain.decision import Policy
+from functions.shared.domain.errors import Conflict, MachineNotFound, NotFound
 from functions.shared.domain.ids import new_instance_id, read_mark
 from functions.shared.domain.machine import Machine
 from functions.shared.log import correlation_id
 
 if TYPE_CHECKING:
     from functions.shared.adapters.novita.client import Novita
-
-_TRIES = 5  # against another request for the same machine
 
 
 @dataclass(frozen=True)
@@ -43,8 +40,13 @@ class Adopt:
         actor: str,
         asked: Question | None,
     ) -> Answer:
-        if asked and (before := self.answers.find(asked)):
-            return before
+        return self.answers.once(
+            asked, lambda: self._taken(machine_id, name, webhook_url, actor, asked), machine_id
+        )
+
+    def _taken(
+        self, machine_id: str, name: str | None, webhook_url: str | None, actor: str, asked: Question | None
+    ) -> Answer:
         began = self.clock()
         machine = self._free(machine_id)
         decision = begin_import(
@@ -57,7 +59,12 @@ class Adopt:
             now=began,
             policy=self.policy,
         )
-        return self._stored(decision, machine_id, asked)
+        given = Answer(201, {**instance_view(decision.record)}, f"/api/instances/{decision.record.id}")
+        also = [self.instances.owned(machine_id, decision.record.id)]
+        if asked:
+            also.append(self.answers.write(asked, given))
+        self.advance.nudge(self.instances.add(decision, also), decision.now)
+        return given
 
     def _free(self, machine_id: str) -> Machine:
         """As Novita shows it; an error where it is not there or somebody's already."""
@@ -69,26 +76,9 @@ class Adopt:
         # With our mark and no record it is an orphan, and this is its way back.
         if mark and self.instances.get(mark.instance_id):
             raise _managed(machine_id, mark.instance_id)
+        if owner := self.instances.owner(machine_id):
+            raise _managed(machine_id, owner)
         return machine
-
-    def _stored(self, decision: Decision, machine_id: str, asked: Question | None) -> Answer:
-        view: dict[str, Any] = {**instance_view(decision.record)}
-        given = Answer(201, view, f"/api/instances/{decision.record.id}")
-        also = [self.instances.owned(machine_id, decision.record.id)]
-        if asked:
-            also.append(self.answers.write(asked, given))
-        for _ in range(_TRIES):
-            try:
-                record = self.instances.add(decision, also)
-            except ConditionFailed:
-                if asked and (before := self.answers.find(asked)):
-                    return before
-                if owner := self.instances.owner(machine_id):
-                    raise _managed(machine_id, owner) from None
-            else:
-                self.advance.nudge(record, decision.now)
-                return given
-        raise StaleInstance(decision.record.id)
 
 
 def _managed(machine_id: str, instance_id: str | None) -> Conflict:

@@ -10,20 +10,17 @@ from functions.api.responses import stamp
 from functions.shared.adapters.answers import Answer, Answers, Question
 from functions.shared.adapters.boots import Boots
 from functions.shared.adapters.instances import Instances
-from functions.shared.adapters.table import ConditionFailed
 from functions.shared.advance import Advance
 from functions.shared.catalog import Catalog
 from functions.shared.domain.commands import begin_create
 from functions.shared.domain.decision import Policy
-from functions.shared.domain.errors import NovitaForNow, StaleInstance
+from functions.shared.domain.errors import NovitaForNow
 from functions.shared.domain.estimate import ready_at
 from functions.shared.domain.ids import new_instance_id
 from functions.shared.domain.instance import Spec
 from functions.shared.domain.machine import Offer
 from functions.shared.log import correlation_id, logger
 from functions.shared.metrics import INSTANCES_ACCEPTED, measure
-
-_TRIES = 5  # against another request with the same key
 
 
 @dataclass(frozen=True)
@@ -40,8 +37,11 @@ class CreateInstance:
     def __call__(
         self, *, name: str, spec: Spec, webhook_url: str | None, actor: str, asked: Question | None
     ) -> Answer:
-        if asked and (before := self.answers.find(asked)):
-            return before
+        return self.answers.once(asked, lambda: self._accepted(name, spec, webhook_url, actor, asked), name)
+
+    def _accepted(
+        self, name: str, spec: Spec, webhook_url: str | None, actor: str, asked: Question | None
+    ) -> Answer:
         offer, message = self._looked_up(spec)
         region = offer.region if offer else spec.region
         boot = self.boots.expected("create", offer.product_id, offer.region) if offer else None
@@ -63,20 +63,11 @@ class CreateInstance:
             "estimatedReadyTime": stamp(ready_at(now, boot)),
         } | ({"region": region} if region else {})
         given = Answer(201, body, f"/api/instances/{decision.record.id}")
-        also = [self.answers.write(asked, given)] if asked else []
-        for _ in range(_TRIES):
-            try:
-                record = self.instances.add(decision, also)
-            except ConditionFailed:
-                # The same key at the same moment: the other request was first, or is being stored.
-                if asked and (before := self.answers.find(asked)):
-                    return before
-            else:
-                logger.info("instance accepted", instance_id=record.id)
-                measure(INSTANCES_ACCEPTED)
-                self.advance.nudge(record, now)
-                return given
-        raise StaleInstance(decision.record.id)
+        record = self.instances.add(decision, [self.answers.write(asked, given)] if asked else [])
+        logger.info("instance accepted", instance_id=record.id)
+        measure(INSTANCES_ACCEPTED)
+        self.advance.nudge(record, now)
+        return given
 
     def _looked_up(self, spec: Spec) -> tuple[Offer | None, str]:
         """Both look-ups at once. A definite no is raised; no answer from Novita is no error."""

@@ -12,14 +12,13 @@ from functions.shared.adapters.boots import Boots
 from functions.shared.adapters.instances import Instances
 from functions.shared.advance import Advance
 from functions.shared.domain.decision import Decision, Policy
-from functions.shared.domain.errors import Conflict, NotFound, StaleInstance
+from functions.shared.domain.errors import Conflict, NotFound
 from functions.shared.domain.estimate import ready_at
 from functions.shared.domain.ids import new_operation_id
 from functions.shared.domain.instance import Action, Instance
 from functions.shared.domain.status import Status
 from functions.shared.log import correlation_id
 
-_TRIES = 5  # against other writers; each of them has made progress
 _DONE = {
     Action.START: "started",
     Action.RESTART: "restarted",
@@ -41,22 +40,15 @@ class Operate:
     clock: Callable[[], datetime]
 
     def __call__(self, instance_id: str, command: Command, *, actor: str, asked: Question | None) -> Answer:
-        if asked and (before := self.answers.find(asked)):
-            return before
-        for _ in range(_TRIES):
-            record = stored(self.instances, instance_id)
-            try:
-                return self._begin(record, command, actor, asked)
-            except StaleInstance:
-                if asked and (before := self.answers.find(asked)):
-                    return before
-        raise StaleInstance(instance_id)
+        return self.answers.once(
+            asked, lambda: self._begin(instance_id, command, actor, asked), about=instance_id
+        )
 
     def by_name(self, name: str, command: Command, *, actor: str, asked: Question | None) -> Answer:
         """An answer given before counts even when the name no longer leads to the instance."""
-        if asked and (before := self.answers.find(asked)):
-            return before
-        return self(self._named(name), command, actor=actor, asked=asked)
+        return self.answers.once(
+            asked, lambda: self._begin(self._named(name), command, actor, asked), about=name
+        )
 
     def _named(self, name: str) -> str:
         """The id of the one instance of that name that is not terminated."""
@@ -71,8 +63,8 @@ class Operate:
             )
         return live[0]
 
-    def _begin(self, record: Instance, command: Command, actor: str, asked: Question | None) -> Answer:
-        now = self.clock()
+    def _begin(self, instance_id: str, command: Command, actor: str, asked: Question | None) -> Answer:
+        record, now = stored(self.instances, instance_id), self.clock()
         before = Decision(record, now, self.policy, now, actor)
         decision = command(before.having(correlation_id=correlation_id()), new_operation_id(now))
         decision = self._expecting(decision)

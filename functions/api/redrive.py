@@ -10,17 +10,15 @@ from functions.shared.adapters.dead_letters import DeadLetters
 from functions.shared.adapters.deliveries import Deliveries
 from functions.shared.adapters.instances import Instances
 from functions.shared.adapters.queues import Queues
-from functions.shared.adapters.table import ConditionFailed, Write
+from functions.shared.adapters.table import Write
 from functions.shared.advance import Advance
 from functions.shared.domain.commands import begin_again
 from functions.shared.domain.dead_letter import DeadLetter
 from functions.shared.domain.decision import Decision, Policy
 from functions.shared.domain.delivery import State
-from functions.shared.domain.errors import Conflict, NotFound, StaleInstance
+from functions.shared.domain.errors import Conflict, NotFound
 from functions.shared.domain.messages import DeliveryMessage
 from functions.shared.log import correlation_id, logger
-
-_TRIES = 5  # against other writers; each of them has made progress
 
 
 @dataclass(frozen=True)
@@ -35,16 +33,9 @@ class Redrive:
     clock: Callable[[], datetime]
 
     def __call__(self, letter_id: str, *, actor: str, asked: Question | None) -> Answer:
-        if asked and (before := self.answers.find(asked)):
-            return before
-        for _ in range(_TRIES):
-            letter = self._open(letter_id)
-            try:
-                return self._go_on(letter, actor, asked)
-            except (ConditionFailed, StaleInstance):
-                if asked and (before := self.answers.find(asked)):
-                    return before
-        raise StaleInstance(letter_id)
+        return self.answers.once(
+            asked, lambda: self._go_on(self._open(letter_id), actor, asked), about=letter_id
+        )
 
     def _open(self, letter_id: str) -> DeadLetter:
         letter = self.letters.get(letter_id)

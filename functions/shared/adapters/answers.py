@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from functions.shared.adapters.table import Table, Write
-from functions.shared.domain.errors import CallerError
+from functions.shared.adapters.table import ConditionFailed, Table, Write
+from functions.shared.domain.errors import CallerError, StaleInstance
 
 _KEPT = timedelta(hours=24)
+_TRIES = 5  # against other writers; each of them has made progress
 # Nobody has used the key, or its day is over and the table has not removed it yet.
 _UNUSED = "attribute_not_exists(pk) OR expiresAt <= :now"
 
@@ -40,6 +41,18 @@ class Answers:
     def __init__(self, table: Table, clock: Callable[[], datetime]) -> None:
         self._table = table
         self._clock = clock
+
+    def once(self, asked: Question | None, attempt: Callable[[], Answer], about: str) -> Answer:
+        """What was answered before, or what an attempt answers; one that another write got ahead of is made
+        anew, unless that write was of the same question."""
+        for _ in range(_TRIES):
+            if asked and (before := self.find(asked)):
+                return before
+            try:
+                return attempt()
+            except (ConditionFailed, StaleInstance):
+                continue
+        raise StaleInstance(about)
 
     def find(self, asked: Question) -> Answer | None:
         item = self._table.get(f"answer#{asked.scope}", "answer")

@@ -1,13 +1,14 @@
 """Idempotency keys: the first answer again, within a day, to the same caller, route and body."""
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
 import pytest
 
-from functions.shared.adapters.answers import Answer, Answers, question
+from functions.shared.adapters.answers import Answer, Answers, Question, question
 from functions.shared.adapters.table import ConditionFailed, Table
-from functions.shared.domain.errors import CallerError
+from functions.shared.domain.errors import CallerError, StaleInstance
 from tests.unit.builders import NOW, after
 
 ASKED = question("key_1", "POST /api/instances", "k", {"a": 1, "b": [2]})
@@ -105,3 +106,41 @@ def test_a_key_is_either_answered_or_free_never_neither(
         free = False
 
     assert (found is None) == free == (waited >= DAY)
+
+
+class Attempts:
+    """Loses so many writes to somebody else, then answers."""
+
+    def __init__(self, lost: int, meanwhile: Callable[[], object] = lambda: None) -> None:
+        self.left, self.made, self._meanwhile = lost, 0, meanwhile
+
+    def __call__(self) -> Answer:
+        self.made += 1
+        if self.left:
+            self.left -= 1
+            self._meanwhile()
+            raise [ConditionFailed(), StaleInstance("inst_1")][self.left % 2]
+        return GIVEN
+
+
+@pytest.mark.parametrize("asked", [ASKED, None])
+def test_an_attempt_that_was_overtaken_is_made_anew_and_not_for_ever(
+    answers: Answers, asked: Question | None
+) -> None:
+    lucky, hopeless = Attempts(lost=4), Attempts(lost=99)
+
+    assert answers.once(asked, lucky, "it") == GIVEN
+    with pytest.raises(StaleInstance):
+        answers.once(asked, hopeless, "it")
+    assert (lucky.made, hopeless.made) == (5, 5)
+
+
+def test_what_another_request_of_the_same_key_answered_meanwhile_is_the_answer(
+    table: Table, answers: Answers
+) -> None:
+    theirs = Answer(202, {"by": "the other"})
+    overtaken = Attempts(lost=1, meanwhile=lambda: table.transact([answers.write(ASKED, theirs)]))
+
+    assert answers.once(ASKED, overtaken, "it") == theirs
+    assert answers.once(ASKED, overtaken, "it") == theirs
+    assert overtaken.made == 1
