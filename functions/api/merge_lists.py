@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from functions.api.cursors import Cursors
-from functions.api.responses import stamp
+from functions.api.responses import fitting, stamp
 from functions.api.views import entry_view
 from functions.shared.adapters.cache import SharedCache
 from functions.shared.adapters.instances import Instances
@@ -68,7 +68,7 @@ class MergeLists:
             if include_novita_only or entry["source"] != Source.NOVITA
         ]
         following = [(place, entry) for place, entry in entries if after is None or place < after]
-        page = following[:limit]
+        page = following[: fitting([entry for _, entry in following[:limit]])]
         counts = Counter(str(entry["source"]) for _, entry in entries)
         view: dict[str, Any] = {
             "instances": self._with_uses([entry for _, entry in page]),
@@ -80,7 +80,7 @@ class MergeLists:
                 "cacheHitRatio": self.cache.hit_ratio,
             },
         }
-        if len(following) > limit:
+        if len(following) > len(page):
             view["nextCursor"] = self.cursors.make(page[-1][0], _LISTING)
         if whole.stale:
             view["stale"] = True

@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from functions.api.cursors import Cursors
+from functions.api.responses import fitting
+from functions.api.views import EventView, InstanceView, event_view, instance_view
 from functions.shared.adapters.cache import SharedCache
 from functions.shared.adapters.instances import Instances
 from functions.shared.adapters.silence import Silence
@@ -23,7 +25,7 @@ from functions.shared.domain.errors import (
     NovitaForNow,
     NovitaRefused,
 )
-from functions.shared.domain.instance import Event, Instance
+from functions.shared.domain.instance import Instance
 from functions.shared.domain.machine import Connection
 from functions.shared.domain.observation import Missing, Observation, Seen
 from functions.shared.domain.status import Status
@@ -47,7 +49,7 @@ def stored(instances: Instances, instance_id: str) -> Instance:
 
 @dataclass(frozen=True)
 class Page:
-    instances: list[Instance]
+    instances: list[InstanceView]
     total: int | None
     next_cursor: str | None
     stale: bool  # Novita cannot be asked, so that what is shown is not kept up
@@ -109,19 +111,31 @@ class ReadInstances:
         except MachineNotFound:
             raise Conflict("INSTANCE_HAS_NO_MACHINE", "Novita does not show the machine") from None
 
-    def events(self, instance_id: str) -> list[Event]:
+    def events(
+        self, instance_id: str, *, limit: int, cursor: str | None
+    ) -> tuple[list[EventView], str | None]:
+        """Oldest first, and the cursor to go on with."""
+        listing = f"events {instance_id}"
+        after = int(self.cursors.read(cursor, listing)) if cursor else 0
         stored(self.instances, instance_id)
-        return self.instances.events(instance_id)
+        found = [event_view(one) for one in self.instances.events(instance_id, after, limit + 1)]
+        shown = found[: fitting(found[:limit])]
+        more = len(found) > len(shown)
+        return shown, self.cursors.make(str(shown[-1]["sequence"]), listing) if more else None
 
     def page(self, *, name: str | None, status: str | None, limit: int, cursor: str | None) -> Page:
         listing = json.dumps([name, status])
         after = self.cursors.read(cursor, listing) if cursor else None
         found, end = self.instances.page(name=name, status=status, limit=limit, after=after)
         total = None if cursor else self.totals.of(name=name, status=status)
-        following = self.cursors.make(end, listing) if end else None
         used = self.uses.of(record.id for record in found)
-        shown = [replace(one, last_used_at=used.get(one.id, one.last_used_at)) for one in found]
-        return Page(shown, total, following, self._unanswered())
+        shown = [
+            instance_view(replace(one, last_used_at=used.get(one.id, one.last_used_at))) for one in found
+        ]
+        if (fit := fitting(shown)) < len(found):
+            end = found[fit - 1].id
+        following = self.cursors.make(end, listing) if end else None
+        return Page(shown[:fit], total, following, self._unanswered())
 
     def _unanswered(self) -> bool:
         return self.circuit_open() or self.silence.lasts()

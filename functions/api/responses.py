@@ -1,6 +1,7 @@
 """Answers: the only place with HTTP status codes and the shape of what callers see."""
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -8,6 +9,7 @@ from functions.api.ids import RequestIds
 from functions.shared.domain.errors import OstlerError, ValidationFailed
 
 _JSON = "application/json"
+_MOST_BYTES = 5_000_000  # of a list; with everything around it Lambda lets an answer have 6 MB
 
 STATUS_OF: dict[str, int] = {
     "VALIDATION_ERROR": 400,
@@ -57,6 +59,16 @@ STATUS_OF: dict[str, int] = {
 
 def stamp(time: datetime) -> str:
     return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def fitting(entries: Sequence[Any]) -> int:
+    """How many of them one answer carries, as Lambda sends it: JSON within JSON. One always fits."""
+    left = _MOST_BYTES
+    for number, entry in enumerate(entries):
+        left -= len(json.dumps(json.dumps(entry)))
+        if left < 0:
+            return max(1, number)
+    return len(entries)
 
 
 def error_body(error: OstlerError, ids: RequestIds, now: datetime) -> dict[str, Any]:

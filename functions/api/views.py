@@ -162,6 +162,7 @@ class InstancesView(TypedDict):
 class EventsView(TypedDict):
     instanceId: str
     events: list[EventView]
+    nextCursor: NotRequired[str]
 
 
 def _present(view: dict[str, Any]) -> Any:

@@ -1,5 +1,6 @@
 """Lists in pages: what a page costs, that none is missed or shown twice, that cursors cannot be made up."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -176,6 +177,53 @@ def test_a_record_that_cannot_be_read_hides_no_other(world: World) -> None:
     }
     assert world.call("GET", "/api/jobs/stats")[0] == 200
     world.table.put_item(Item=item)
+
+
+LAMBDAS_LIMIT = 6 * 1024 * 1024
+
+
+@pytest.mark.parametrize("path", ["/api/instances?limit=100", "/api/instances/comprehensive?limit=1000"])
+def test_no_page_is_larger_than_lambda_can_answer(world: World, path: str) -> None:
+    """Whatever a caller may put into 20 tags: characters that JSON writes with twelve."""
+    began = world.now() - timedelta(hours=1)
+    spec = replace(new_instance().spec, tags=tuple((f"{n:02d}" + "🐎" * 126, "🐎" * 256) for n in range(20)))
+    records = [stored(began + timedelta(seconds=number), spec=spec) for number in range(100)]
+    put(world, records)
+
+    seen: list[str] = []
+    sizes: list[int] = []
+    cursor = ""
+    while cursor is not None:
+        status, answer = world.call("GET", f"{path}&cursor={cursor}" if cursor else path)
+        assert status == 200, answer
+        sizes.append(len(json.dumps({"statusCode": 200, "body": json.dumps(answer)})))
+        seen += ids(answer)
+        cursor = answer.get("nextCursor")
+
+    assert seen == [one.id for one in records[::-1]]
+    assert sum(sizes) > LAMBDAS_LIMIT > max(sizes)
+
+
+def test_events_come_oldest_first_and_in_pages(world: World) -> None:
+    instance_id = world.create()
+    world.settle()
+    for what in ("stop", "start"):
+        world.call("POST", f"/api/instances/{instance_id}/{what}")
+        world.settle()
+    path = f"/api/instances/{instance_id}/events"
+    _, whole = world.call("GET", path)
+
+    pages = [world.call("GET", f"{path}?limit=3")[1]]
+    while "nextCursor" in pages[-1]:
+        pages.append(world.call("GET", f"{path}?limit=3&cursor={pages[-1]['nextCursor']}")[1])
+
+    sequences = [event["sequence"] for event in whole["events"]]
+    assert sequences == list(range(1, len(sequences) + 1))
+    assert "nextCursor" not in whole
+    assert [event for one in pages for event in one["events"]] == whole["events"]
+    assert [len(one["events"]) for one in pages[:-1]] == [3] * (len(pages) - 1)
+    status, refused = world.call("GET", f"{path}?cursor={page(world)['instances'][0]['instanceId']}")
+    assert (status, refused["error"]["code"]) == (400, "INVALID_CURSOR")
 
 
 def test_a_forged_cursor_is_refused(world: World) -> None:

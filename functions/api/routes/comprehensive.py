@@ -46,7 +46,8 @@ class ComprehensiveView(TypedDict):
     description=(
         "Every instance that is not terminated and every machine that Novita lists, newest first, at most "
         "30 s old. A pair is matched by Novita's id, then by our mark; Novita wins on status, region and "
-        "endpoints. Times are milliseconds. `stale`: Novita could not be asked; only what is here is shown."
+        "endpoints. Times are milliseconds. A page ends before its limit where more would not fit into an "
+        "answer. `stale`: Novita could not be asked; only what is here is shown."
     ),
     tags=["instances"],
 )

@@ -21,7 +21,6 @@ from functions.api.views import (
     InstancesView,
     InstanceView,
     connection_view,
-    event_view,
     instance_view,
 )
 from functions.shared.domain.status import Status
@@ -83,7 +82,7 @@ def list_instances(
     name: Annotated[str | None, Query(min_length=1, max_length=100)] = None,
 ) -> InstancesView:
     page = _reader().page(name=name, status=status, limit=limit, cursor=cursor)
-    view: InstancesView = {"instances": [instance_view(record) for record in page.instances]}
+    view: InstancesView = {"instances": page.instances}
     if page.total is not None:
         view["total"] = page.total
     if page.next_cursor:
@@ -99,9 +98,22 @@ def get(instance_id: InstanceId) -> InstanceView:
     return instance_view(record, stale=stale)
 
 
-@router.get("/api/instances/<instance_id>/events", summary="What happened to it", tags=_INSTANCES)
-def events(instance_id: InstanceId) -> EventsView:
-    return {"instanceId": instance_id, "events": [event_view(one) for one in _reader().events(instance_id)]}
+@router.get(
+    "/api/instances/<instance_id>/events",
+    summary="What happened to it",
+    description="Within the last 30 days, oldest first.",
+    tags=_INSTANCES,
+)
+def events(
+    instance_id: InstanceId,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
+    cursor: Annotated[str | None, Query(max_length=500)] = None,
+) -> EventsView:
+    found, following = _reader().events(instance_id, limit=limit, cursor=cursor)
+    view: EventsView = {"instanceId": instance_id, "events": found}
+    if following:
+        view["nextCursor"] = following
+    return view
 
 
 @router.get("/api/instances/<instance_id>/connection", summary="How to get in, fetched live", tags=_INSTANCES)

@@ -120,11 +120,15 @@ class Instances:
         ]
         return list(items.readable(items.read_record, found))
 
-    def events(self, instance_id: str) -> list[Event]:
-        found = self._table.query_all(
-            "pk = :pk AND begins_with(sk, :sk)", {":pk": instance_id, ":sk": "event#"}
-        )
-        return [items.read_event(item) for item in found]
+    def events(self, instance_id: str, after: int = 0, limit: int | None = None) -> list[Event]:
+        """In order, from the sequence that follows `after`."""
+        condition = "pk = :pk AND sk BETWEEN :first AND :last"
+        keys = {":pk": instance_id, ":first": items.event_key(after + 1), ":last": "event#~"}
+        found, start = self._table.query(condition, keys, limit=limit)
+        while start and (limit is None or len(found) < limit):
+            more, start = self._table.query(condition, keys, limit=limit, start=start)
+            found += more
+        return [items.read_event(item) for item in found[:limit]]
 
     def page(
         self, *, name: str | None, status: str | None, limit: int, after: str | None

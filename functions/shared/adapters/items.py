@@ -61,11 +61,15 @@ def read_record(item: Mapping[str, Any]) -> Instance:
     return _instance.validate_python(item["record"])
 
 
+def event_key(sequence: int) -> str:
+    return f"event#{sequence:010d}"
+
+
 def event_item(event: Event) -> Item:
     """Due until it has been announced: the stream is the quick way, the sweep the sure one."""
     return {
         "pk": event.instance_id,
-        "sk": f"event#{event.sequence:010d}",
+        "sk": event_key(event.sequence),
         "kind": "event",
         "event": _event.dump_python(event, mode="json", exclude_none=True),
         "due": "event",
