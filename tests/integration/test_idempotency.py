@@ -236,3 +236,35 @@ def test_a_key_may_be_used_anew_after_a_day(world: World) -> None:
 
     assert (before, after) == (422, 201)
     assert len(world.records()) == 2
+
+
+# What does no harm when it is done twice
+
+
+@pytest.mark.parametrize("path", ["/api/sync", "/api/cache/clear", "/api/cache/cleanup"])
+def test_what_may_be_done_twice_is_answered_once_all_the_same(world: World, path: str) -> None:
+    key = {"idempotency-key": "k"}
+    first = world.call("POST", path, {}, key)
+    world.create()  # there is more to tell now
+    world.settle()
+    world.wiring.cache.clear()
+    world.call("GET", "/api/products")
+    world.advance(3600)
+
+    again = world.call("POST", path, {}, key)
+    _, other = world.call("POST", path, {"dryRun": True}, key)
+    _, without = world.call("POST", path, {})
+
+    assert first[0] == 200
+    assert again == first
+    assert other["error"]["code"] == "IDEMPOTENCY_KEY_REUSED"
+    assert without != first[1]
+
+
+def test_a_dry_run_changes_nothing_and_its_answer_is_not_kept(world: World) -> None:
+    key = {"idempotency-key": "k"}
+    world.call("POST", "/api/sync", {"dryRun": True}, key)
+
+    status, answer = world.call("POST", "/api/sync", {"dryRun": False}, key)
+
+    assert (status, answer["dryRun"]) == (200, False)

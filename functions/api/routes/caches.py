@@ -1,11 +1,14 @@
 """Routes of the caches: how full and how useful they are, clearing them, and removing what has expired."""
 
-from typing import NotRequired
+from collections.abc import Callable
+from typing import Any, NotRequired, cast
 
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from typing_extensions import TypedDict
 
-from functions.api.current import wired
+from functions.api.current import asked, wired
+from functions.api.parameters import IdempotencyKey
+from functions.shared.adapters.answers import Answer
 from functions.shared.adapters.cache import Side
 
 router = APIGatewayHttpRouter()
@@ -54,17 +57,26 @@ def stats() -> StatsView:
 
 
 @router.post("/api/cache/clear", summary="Use nothing that is cached now", tags=_CACHE)
-def clear() -> ClearedView:
-    return {
-        "epoch": wired().cache.clear(),
-        "message": "Nothing cached before is used: here from now on, everywhere within 5 s",
-    }
+def clear(idempotency_key: IdempotencyKey = None) -> ClearedView:
+    def work() -> Answer:
+        message = "Nothing cached before is used: here from now on, everywhere within 5 s"
+        return Answer(200, {"epoch": wired().cache.clear(), "message": message})
+
+    return cast("ClearedView", _once("POST /api/cache/clear", idempotency_key, work))
 
 
 @router.post("/api/cache/cleanup", summary="Remove what has expired", tags=_CACHE)
-def cleanup() -> CleanedView:
-    shared, process = wired().cache.cleanup()
-    return {"shared": shared, "process": process}
+def cleanup(idempotency_key: IdempotencyKey = None) -> CleanedView:
+    def work() -> Answer:
+        shared, process = wired().cache.cleanup()
+        return Answer(200, {"shared": shared, "process": process})
+
+    return cast("CleanedView", _once("POST /api/cache/cleanup", idempotency_key, work))
+
+
+def _once(route: str, key: str | None, work: Callable[[], Answer]) -> dict[str, Any]:
+    question = asked(route, key, router.current_event.json_body)
+    return wired().answers.kept_after(question, work, about=route).body
 
 
 def _side(side: Side) -> SideView:

@@ -1,14 +1,16 @@
 """The route that reconciles now instead of at the next minute."""
 
-from typing import Annotated, NotRequired
+from typing import Annotated, NotRequired, cast
 
 from aws_lambda_powertools.event_handler.openapi.params import Body
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from typing_extensions import TypedDict
 
 from functions.api.bodies import SyncBody
-from functions.api.current import wired
+from functions.api.current import asked, wired
+from functions.api.parameters import IdempotencyKey
 from functions.api.views import FaultView
+from functions.shared.adapters.answers import Answer
 from functions.shared.domain.findings import Finding, Kind, Outcome
 
 router = APIGatewayHttpRouter()
@@ -55,8 +57,16 @@ class SyncView(TypedDict):
     ),
     tags=["service"],
 )
-def sync(body: Annotated[SyncBody | None, Body()] = None) -> SyncView:
+def sync(body: Annotated[SyncBody | None, Body()] = None, idempotency_key: IdempotencyKey = None) -> SyncView:
     dry_run = body.dryRun if body else False
+    answers = wired().answers
+    once = answers.once if dry_run else answers.kept_after  # only what changes something has its answer kept
+    question = asked("POST /api/sync", idempotency_key, router.current_event.json_body)
+    given = once(question, lambda: Answer(200, {**_reconciled(dry_run)}), "POST /api/sync")
+    return cast("SyncView", given.body)
+
+
+def _reconciled(dry_run: bool) -> SyncView:
     wiring = wired()
     with wiring.hurried(_MOST_SECONDS):
         overdue = wiring.sweep.overdue() if dry_run else wiring.sweep()

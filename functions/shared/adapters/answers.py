@@ -54,6 +54,17 @@ class Answers:
                 continue
         raise StaleInstance(about)
 
+    def kept_after(self, asked: Question | None, work: Callable[[], Answer], about: str) -> Answer:
+        """Of work that does no harm when it is done twice: its answer is kept after it, not with it."""
+
+        def attempt() -> Answer:
+            given = work()
+            if asked:
+                self._table.put(self.write(asked, given))
+            return given
+
+        return self.once(asked, attempt, about)
+
     def find(self, asked: Question) -> Answer | None:
         item = self._table.get(f"answer#{asked.scope}", "answer")
         if item is None or item["expiresAt"] <= self._clock().timestamp():
