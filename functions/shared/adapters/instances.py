@@ -139,7 +139,7 @@ class Instances:
             *listing(name, status),
             limit=limit,
             after=after,
-            wanted=lambda item: status is None or item.get("statusKey") == _status_key(status),
+            wanted=lambda item: status is None or _status_of(item) == status,
         )
         return list(items.readable(items.read_record, found)), end
 
@@ -149,7 +149,7 @@ class Instances:
         found = self._table.query_all(
             "#key = :key", {":key": value}, index=index, names={"#key": key}, forward=False
         )
-        return [item["id"] for item in found if item.get("statusKey") != _status_key(Status.TERMINATED)]
+        return [item["id"] for item in found if _status_of(item) != Status.TERMINATED]
 
     def _is_mine(self, record: Instance, stored: Item | None) -> bool:
         """A write whose answer was lost is sent again by the SDK and then meets itself."""
@@ -193,3 +193,8 @@ def listing(name: str | None, status: str | None) -> tuple[str, str, str]:
 
 def _status_key(status: str) -> str:
     return f"instances#{status}"
+
+
+def _status_of(item: Item) -> str:
+    """As the index has it, also where the record itself cannot be read."""
+    return str(item.get("statusKey", "")).removeprefix("instances#")
