@@ -16,6 +16,7 @@ from functions.shared.domain.errors import (
     NovitaForNow,
     NovitaRefused,
     OstlerError,
+    OutcomeUnclear,
 )
 from functions.shared.domain.instance import Action, Fault, Instance
 from functions.shared.domain.observation import (
@@ -36,6 +37,7 @@ from functions.shared.domain.observation import (
 )
 from functions.shared.domain.purchase import Outcome
 from functions.shared.domain.status import Status
+from functions.shared.log import logger
 from functions.shared.watch import Watch
 
 _LONGEST_PURCHASE = timedelta(
@@ -143,6 +145,8 @@ class Calls:
             if error.code == "NOVITA_AUTHENTICATION_FAILED":  # perhaps the key is just being rotated
                 return decision, self.postponed(error)
             return decision, Refused(fault_of(error), call, capacity=isinstance(error, NoCapacity))
+        except OutcomeUnclear as error:  # a restart, perhaps made: the next looks tell, and a second is none
+            logger.warning("taken for done", action=call.action, code=error.code)
         except NovitaForNow as error:
             return decision, self.postponed(error)
         return decision, Taken(call, self._clock())

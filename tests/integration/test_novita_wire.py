@@ -22,6 +22,7 @@ from tests.integration.test_novita_servers import (
     Gate,
     client,
     cut_off,
+    drip,
     hang_up,
     logged_secrets,
     outcome,
@@ -210,9 +211,17 @@ def test_a_get_that_answers_with_another_machine_is_not_believed() -> None:
         assert type(outcome(lambda: client(server.url).get("m1", within=ENOUGH))) is NovitaForNow
 
 
-@pytest.mark.parametrize("body", [b"", b"{}", b'{"instanceId": "m1", "state": "toStop"}'])
-def test_an_action_is_taken_whatever_small_thing_is_answered(body: bytes) -> None:
-    with serving(reply(200, body)) as server:
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *[reply(200, body) for body in (b"", b"{}", b"null", b'"ok"', b"true", b"[]", b"OK", b"<html>")],
+        reply(200, {"instanceId": "m1", "state": "toStop"}),
+        cut_off(200),
+        drip(b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n", b" "),
+    ],
+)
+def test_an_action_is_taken_whatever_is_answered_with_a_good_status(answer: Answer) -> None:
+    with serving(answer) as server:
         novita = client(server.url)
         for act in (novita.start, novita.stop, novita.restart, novita.delete):
             act("m1", within=ENOUGH)

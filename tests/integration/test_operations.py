@@ -50,6 +50,7 @@ WITH_MACHINE: dict[str, set[str]] = {
     "stop": {"running", "health_checking", "ready", "starting", "migrating", "failed"},
     "delete": set(Status),
 }
+RESTART = "/gpu/instance/restart"
 REFUSAL = {
     "start": "INSTANCE_NOT_STARTABLE",
     "restart": "INSTANCE_NOT_RESTARTABLE",
@@ -415,3 +416,46 @@ def test_ready_at_is_not_set_anew_by_a_start(world: World) -> None:
 
     assert world.record(instance_id).status is Status.READY
     assert world.record(instance_id).ready_at == ready_at
+
+
+@pytest.mark.parametrize("commit", [True, False], ids=["made", "never made"])
+@pytest.mark.parametrize("fault", [{"kind": "disconnect"}, {"kind": "status", "status": 502}])
+def test_a_restart_whose_answer_is_lost_is_not_made_again(
+    world: World, commit: bool, fault: dict[str, Any]
+) -> None:
+    """Where Novita never got it, the machine has run on, and is found running."""
+    instance_id = world.create()
+    world.settle()
+    world.simulator.fault(path=RESTART, commit=commit, **fault)
+
+    _, restarted = _post(world, instance_id, "restart")
+    world.settle()
+
+    assert len(world.simulator.calls(RESTART)) == 1
+    assert world.record(instance_id).status is Status.READY
+    assert _operation(world, restarted["operationId"])["status"] == "completed"
+
+
+def test_a_restart_that_novita_cannot_have_heard_is_made_again(world: World) -> None:
+    instance_id = world.create()
+    world.settle()
+    world.simulator.fault("status", RESTART, status=429, times=3)
+
+    _post(world, instance_id, "restart")
+    world.settle()
+
+    assert len(world.simulator.calls(RESTART)) == 4
+    assert world.record(instance_id).status is Status.READY
+
+
+@pytest.mark.parametrize("body", ["null", '"ok"', "true", "list", "html"])
+def test_a_restart_is_made_once_whatever_novita_answers(world: World, body: str) -> None:
+    instance_id = world.create()
+    world.settle()
+    world.simulator.fault("garbage", RESTART, status=200, body=body, commit=True)
+
+    _post(world, instance_id, "restart")
+    world.settle()
+
+    assert len(world.simulator.calls(RESTART)) == 1
+    assert world.record(instance_id).status is Status.READY

@@ -31,6 +31,7 @@ CREATE = Call("create x", "POST", "/gpu/instance/create", circuit="buys", repeat
 CREATE_WITH_AUTH = Call("create x", "POST", "/c", circuit="buys", repeat=Repeat.NEVER, image_auth_by_id=True)
 EVERY_CALL = [READ, GET, TEMPLATE, START, RESTART, CREATE]
 
+UNREACHED = Lost(timed_out=False, sent=False)
 STATUS = {"UNKNOWN": 500, "WALLET_NOT_FOUND": 500, "UNAUTHORIZED": 401, "FORBIDDEN": 403}
 DOCUMENTED = [*reasons.MEANINGS, "USER_NOT_FOUND", "SERVERLESS_ENDPOINT_NOT_FOUND"]
 
@@ -104,7 +105,6 @@ def test_novitas_own_not_found_means_that_there_is_no_such_machine(answer: Answe
     "answer",
     [
         Answer(404),
-        Answer(404, empty=True),
         Answer(404, []),
         Answer(404, {}),
         Answer(404, {"message": "no Route matched with those values"}),
@@ -203,7 +203,6 @@ def test_a_5xx_with_a_business_reason_does_not_count() -> None:
         Lost(timed_out=True, sent=True),
         Lost(timed_out=False, sent=True),
         Answer(200),
-        Answer(200, empty=True),
         Answer(201, ["id"]),
         Answer(200, "text"),
     ],
@@ -233,15 +232,23 @@ def test_no_answer_is_a_time_out_or_an_outage() -> None:
 
 @pytest.mark.parametrize("answer", [Answer(200), Answer(200, []), Answer(200, "x"), Answer(200, 7)])
 def test_an_answer_that_is_no_object_is_unreadable_and_counts_for_nothing(answer: Answer) -> None:
-    for call in (READ, GET, START):
+    for call in (READ, GET):
         found = verdict(call, answer)
         assert type(found.error) is NovitaForNow
         assert not found.counts
 
 
-def test_an_action_may_be_answered_with_nothing() -> None:
-    assert judge(START, Answer(200, empty=True)) == Answer(200, empty=True)
-    assert isinstance(judge(READ, Answer(200, empty=True)), Verdict)
+@pytest.mark.parametrize("body", [None, [], {}, "ok", True, 7])
+def test_an_action_may_be_answered_with_anything(body: Any) -> None:
+    for call in (START, RESTART):
+        assert judge(call, Answer(200, body)) == Answer(200, body)
+
+
+def test_a_restart_that_never_left_is_surely_none() -> None:
+    found = verdict(RESTART, UNREACHED)
+
+    assert type(found.error) is NotNow
+    assert found.unheard
 
 
 def test_novitas_words_are_quoted_but_for_purchases_which_hold_secrets() -> None:

@@ -46,7 +46,6 @@ class Call:
 class Answer:
     status: int
     body: Any = field(default=None, repr=False)  # parsed JSON; None where it is none
-    empty: bool = False
     retry_after: float | None = None
 
     @property

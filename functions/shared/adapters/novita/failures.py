@@ -26,8 +26,8 @@ def judge(call: Call, outcome: Answer | Lost) -> Answer | Verdict:
     """The answer, where it is one to what was asked."""
     if isinstance(outcome, Lost):
         return _lost(call, outcome)
-    if outcome.fine:
-        readable = isinstance(outcome.body, dict) or (call.acts and outcome.empty)
+    if outcome.fine:  # what an action is answered with is not documented, and nothing is read from it
+        readable = call.acts or isinstance(outcome.body, dict)
         return outcome if readable else Verdict(unreadable(call))
     if outcome.status == 429 or (outcome.refusal and reasons.meaning(outcome.reason) is Meaning.TOO_FAST):
         return _too_fast(call, outcome)
@@ -43,7 +43,7 @@ def unreadable(call: Call) -> OstlerError:
 
 
 def _lost(call: Call, lost: Lost) -> Verdict:
-    if call.buys and not lost.sent:
+    if not call.harmless_twice and not lost.sent:
         error: OstlerError = NotNow(
             "NOVITA_UNAVAILABLE", f"Novita was not reached to {call.what}; nothing was sent"
         )

@@ -69,17 +69,18 @@ class Transport:
             stream=True,
             allow_redirects=False,
         )
+        needs_body = response.status_code < 300 and not call.acts
         with response, connections.Alarm(until - self._clock(), response.raw.shutdown) as alarm:
             try:
                 raw = _read(response)
             except FAILED as error:
-                if response.status_code < 300:
+                if needs_body:
                     return Lost(timed_out=alarm.rang or _timed_out(error), sent=True)
                 raw = None  # the status is known, and says enough
-        if alarm.rang and response.status_code < 300:
+        if alarm.rang and needs_body:
             return Lost(timed_out=True, sent=True)
         wait = retry_after.seconds(response.headers.get("Retry-After"), self._now())
-        return Answer(response.status_code, _parsed(raw, key), raw is not None and not raw.strip(), wait)
+        return Answer(response.status_code, _parsed(raw, key), wait)
 
     def _headers(self, key: str) -> dict[str, str]:
         headers = {

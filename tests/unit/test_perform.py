@@ -1,0 +1,81 @@
+"""What is told to decide of a call: of one that was perhaps made, and of one for which there was no time."""
+
+from typing import Any
+
+import pytest
+
+from functions.shared.advance import combined
+from functions.shared.domain.decide import decide
+from functions.shared.domain.decision import Decision
+from functions.shared.domain.errors import NovitaForNow, OutcomeUnclear
+from functions.shared.domain.instance import Action, Instance
+from functions.shared.domain.observation import Act, Look, Postponed, Seen, Taken, Tick
+from functions.shared.domain.status import Status
+from functions.shared.perform import Calls
+from tests.unit.builders import NOW, OWN, POLICY, after, deciding, new_instance, new_machine, new_operation
+
+UNCLEAR = OutcomeUnclear("NOVITA_TIMEOUT", "no answer")
+DOWN = NovitaForNow("NOVITA_UNAVAILABLE", "no answer")
+
+
+class Deaf:
+    """A Novita that fails every call in the same way."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __getattr__(self, _: str) -> Any:
+        def fail(_: str, *, within: float) -> None:  # noqa: ARG001 - the client's name
+            raise self._error
+
+        return fail
+
+
+def _calls(error: Exception) -> Calls:
+    unused: Any = None
+    novita: Any = Deaf(error)
+    return Calls(unused, novita, lambda: NOW, lambda: 90.0, 30.0, unused, unused)
+
+
+def _acted(record: Instance, action: Action, error: Exception) -> tuple[Decision, Any]:
+    return _calls(error).means()[Act](deciding(record), Act(action, OWN))
+
+
+def _restarting() -> Instance:
+    return new_instance(
+        Status.STARTING,
+        pending=Action.RESTART,
+        ready_at=NOW,
+        operation=new_operation(Action.RESTART),
+        next_check_at=NOW,
+    )
+
+
+@pytest.mark.parametrize("action", [Action.START, Action.STOP, Action.DELETE])
+def test_what_may_be_asked_twice_is_asked_again_when_novita_does_not_answer(action: Action) -> None:
+    assert isinstance(_acted(new_instance(Status.STOPPING), action, DOWN)[1], Postponed)
+
+
+def test_a_restart_that_was_perhaps_made_is_taken_for_made() -> None:
+    assert _acted(_restarting(), Action.RESTART, UNCLEAR)[1] == Taken(Act(Action.RESTART, OWN), NOW)
+
+
+@pytest.mark.parametrize(
+    ("shown", "status"),
+    [("running", Status.RUNNING), ("restarting", Status.STARTING), ("exited", Status.STARTING)],
+)
+def test_after_a_restart_that_was_perhaps_made_the_looks_decide(shown: str, status: Status) -> None:
+    """The machine that still runs from before is found running; nothing is asked for a second time."""
+    first = decide(_restarting(), Tick(), NOW, POLICY)
+    assert first.call == Act(Action.RESTART, OWN)
+    decision, observation = _acted(first.record, Action.RESTART, UNCLEAR)
+    taken = combined(decision, decide(decision.record, observation, NOW, POLICY, step=NOW))
+    assert taken.call is None
+
+    look = decide(taken.record, Tick(), after(30), POLICY)
+    assert look.call == Look(OWN)
+    looked = decide(look.record, Seen(new_machine(shown), after(30)), after(30), POLICY, step=after(30))
+
+    assert looked.record.status is status
+    assert looked.record.pending is None
+    assert not isinstance(looked.call, Act)
