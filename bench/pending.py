@@ -16,11 +16,11 @@ from math import ceil
 from statistics import fmean
 from typing import Any
 
+from bench.gate import OpenGate
 from bench.memory import MemoryTable
 from functions.shared.adapters.items import purchase_item, read_record
 from functions.shared.adapters.novita.calls import Answer, Call
 from functions.shared.adapters.novita.client import Novita
-from functions.shared.adapters.novita.gate import OpenGate
 from functions.shared.adapters.table import Write
 from functions.shared.domain.commands import begin_create
 from functions.shared.domain.decision import Decision

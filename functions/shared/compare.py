@@ -42,7 +42,7 @@ class Compare:
         # Records first: one that is stored after this has a machine that the list may lack, not the reverse.
         records = self.instances.all_live()
         try:
-            machines = self.novita.list(within=max(1.0, self.time_left() - SPARE_SECONDS))
+            machines = self.novita.list(within=self.time_left() - SPARE_SECONDS)
         except (NovitaForNow, NovitaRefused) as error:
             logger.warning("novita's list could not be read", code=error.code)
             return Outcome(False, len(records), fault=Fault(error.code, error.message))

@@ -152,5 +152,5 @@ class Calls:
         return decision, Taken(call, self._clock())
 
     def _within(self) -> float:
-        """Leave the function time to save what it learned."""
-        return max(0.1, min(20.0, self._time_left() - 10.0))
+        """Leave the function time to save what it learned; with too little left, nothing is sent."""
+        return min(20.0, self._time_left() - 10.0)

@@ -120,7 +120,7 @@ class Settings:
     novita_read_timeout: float = seconds(10, 0.05, 60, "For Novita to answer a read or an action")
     novita_create_timeout: float = seconds(30, 0.05, 60, "For Novita to answer a purchase")
     novita_rate_limit: int = count(100, 1, 10000, "Calls to Novita in 60 s, over all functions")
-    lookup_seconds: float = seconds(2, 0.05, 20, "What POST and GET may spend on asking Novita")
+    lookup_seconds: float = seconds(2, 1.5, 20, "What POST and GET may spend on asking Novita")
     breaker_failure_threshold: int = count(5, 1, 1000, "Failed calls within the window that open a circuit")
     breaker_window: float = seconds(30, 0.1, 3600, "The window in which failures are counted")
     breaker_recovery_timeout: float = seconds(

@@ -355,7 +355,7 @@ class Wiring:
             self.deployments.id,
             self.policy,
             self.clock,
-            lambda: max(1.0, self.remaining() - SPARE_SECONDS),
+            lambda: self.remaining() - SPARE_SECONDS,
             s.orphan_policy == "delete",
             timedelta(seconds=s.orphan_age),
         )

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from bench.gate import OpenGate
 from functions.shared.adapters.novita.attempts import TimeLimits
 from functions.shared.adapters.novita.client import Novita
-from functions.shared.adapters.novita.gate import OpenGate
 from functions.shared.domain.errors import (
     CallerError,
     ImageAuthRefused,
@@ -299,7 +299,3 @@ def test_a_spot_machine_that_is_to_be_reclaimed_says_so(sim: Simulator, novita: 
     machine = novita.get(machine_id, within=ENOUGH)
     assert machine.spot_status == "notified"
     assert machine.spot_reclaim_at is not None
-
-
-def test_a_probe_is_answered(novita: Novita) -> None:
-    novita.probe(within=ENOUGH)

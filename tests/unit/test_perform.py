@@ -23,22 +23,23 @@ class Deaf:
 
     def __init__(self, error: Exception) -> None:
         self._error = error
+        self.given: list[float] = []
 
     def __getattr__(self, _: str) -> Any:
-        def fail(_: str, *, within: float) -> None:  # noqa: ARG001 - the client's name
+        def fail(_: str, *, within: float) -> None:
+            self.given.append(within)
             raise self._error
 
         return fail
 
 
-def _calls(error: Exception) -> Calls:
+def _calls(novita: Any, time_left: float = 90.0) -> Calls:
     unused: Any = None
-    novita: Any = Deaf(error)
-    return Calls(unused, novita, lambda: NOW, lambda: 90.0, 30.0, unused, unused)
+    return Calls(unused, novita, lambda: NOW, lambda: time_left, 30.0, unused, unused)
 
 
 def _acted(record: Instance, action: Action, error: Exception) -> tuple[Decision, Any]:
-    return _calls(error).means()[Act](deciding(record), Act(action, OWN))
+    return _calls(Deaf(error)).means()[Act](deciding(record), Act(action, OWN))
 
 
 def _restarting() -> Instance:
@@ -79,3 +80,13 @@ def test_after_a_restart_that_was_perhaps_made_the_looks_decide(shown: str, stat
     assert looked.record.status is status
     assert looked.record.pending is None
     assert not isinstance(looked.call, Act)
+
+
+@pytest.mark.parametrize(("time_left", "within"), [(90.0, 20.0), (18.0, 8.0), (10.5, 0.5), (3.0, -7.0)])
+def test_a_call_has_no_more_time_than_there_is(time_left: float, within: float) -> None:
+    """The client sends nothing where that is too little, and says so."""
+    novita = Deaf(DOWN)
+
+    _calls(novita, time_left).means()[Act](deciding(new_instance(Status.STOPPING)), Act(Action.STOP, OWN))
+
+    assert novita.given == [within]

@@ -77,13 +77,16 @@ class Circuits:
         self._known: dict[str, _Known] = {}
         self._reading = Lock()
 
-    def ask(self, name: str, *, must_pass: bool = False) -> Permit:
-        """`must_pass`, for stop and delete: goes out whatever the circuit says, and moves nothing then."""
+    def ask(self, name: str, *, must_pass: bool = False, may_probe: bool = True) -> Permit:
+        """`must_pass`, for stop and delete: goes out whatever the circuit says, and moves nothing then.
+
+        Without `may_probe`, for a caller in a hurry, an open circuit stays open for others to probe.
+        """
         try:
             circuit = self._current(name)
             if must_pass:
                 return Go(name, circuit.epoch if circuit.state is State.CLOSED else None)
-            return self._answer(circuit)
+            return self._answer(circuit, may_probe)
         except TABLE_FAILED as error:
             self._table_failed(name, error)
             if name in NEEDS_THE_TABLE and not must_pass:
@@ -128,12 +131,12 @@ class Circuits:
     def states(self) -> list[Report]:
         return [rules.report(self._read(name), self._clock(), self._policy) for name in rules.NAMES]
 
-    def _answer(self, circuit: Circuit) -> Permit:
+    def _answer(self, circuit: Circuit, may_probe: bool) -> Permit:
         now = self._clock()
         event = None
         if rules.is_tripped(circuit, now, self._policy):
             circuit, event = self._open(circuit, now)
-        elif rules.may_probe(circuit, now):
+        elif may_probe and rules.may_probe(circuit, now):
             wanted = rules.leased(circuit, self._new_id(), now, self._policy)
             circuit, _ = self._move(circuit, wanted, now)
             # Also when an answer was lost and the repeated write met our own lease.

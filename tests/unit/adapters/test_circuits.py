@@ -215,6 +215,19 @@ def test_a_probe_that_was_not_sent_is_given_back(world: World) -> None:
     assert isinstance(circuits.ask("reads"), Probe)
 
 
+def test_who_may_not_probe_takes_no_lease_from_those_who_may(world: World) -> None:
+    circuits, client = world.environment()
+    fail(circuits)
+    world.pass_time(60)
+    written = client.writes
+
+    refused = circuits.ask("reads", may_probe=False)
+
+    assert refused == Refused("reads", 5)
+    assert client.writes == written
+    assert isinstance(circuits.ask("reads"), Probe)
+
+
 def test_a_probe_whose_answer_was_lost_is_still_ours(world: World) -> None:
     circuits, client = world.environment()
     fail(circuits)

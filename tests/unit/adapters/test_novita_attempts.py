@@ -36,6 +36,7 @@ class World:
     waits: list[float] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
     asked: list[tuple[str, bool]] = field(default_factory=list)
+    probing: list[bool] = field(default_factory=list)  # whether the caller may probe
     slots: list[str] = field(default_factory=list)
     pauses: list[float] = field(default_factory=list)
 
@@ -47,8 +48,9 @@ class World:
         self.time += min(self.takes, at_most)
         return self.outcomes.pop(0) if len(self.outcomes) > 1 else self.outcomes[0]
 
-    def ask(self, name: str, *, must_pass: bool = False) -> Permit:
+    def ask(self, name: str, *, must_pass: bool = False, may_probe: bool = True) -> Permit:
         self.asked.append((name, must_pass))
+        self.probing.append(may_probe)
         return self.permits.pop(0) if len(self.permits) > 1 else self.permits[0]
 
     def succeeded(self, permit: Permit) -> None:
@@ -178,18 +180,85 @@ def test_a_429_longer_than_the_callers_time_comes_back_at_once_with_the_wait() -
 def test_nothing_outlasts_the_callers_time() -> None:
     world = World([LATE], takes=60)
 
-    error = world.make(READ, within=15)
+    error = world.make(READ, within=16)
 
     assert isinstance(error, NovitaForNow)
-    assert [at_most for _, at_most in world.sent] == [13, 1.0]
+    assert [at_most for _, at_most in world.sent] == [13, 2.0]
 
 
 def test_no_attempt_is_made_with_too_little_time_to_succeed() -> None:
     world = World([LATE], takes=60)
 
-    world.make(READ, within=14.1)
+    world.make(READ, within=14.9)
 
     assert len(world.sent) == 1
+
+
+def test_a_first_attempt_is_not_made_with_too_little_time_either() -> None:
+    world = World([FINE])
+
+    for within in (0.0, 0.1, 0.9):
+        error = world.make(READ, within=within)
+        assert isinstance(error, NotNow)
+        assert error.code == "NOVITA_TIMEOUT"
+    assert world.sent == []
+    assert set(world.told) == {"Go unused"}
+
+
+def test_a_caller_with_two_seconds_asks_and_may_wait_for_a_slot_for_half_of_them() -> None:
+    at_once, in_a_second, later = (
+        World([FINE]),
+        World([FINE], slot_waits=[1.0]),
+        World([FINE], slot_waits=[1.1]),
+    )
+
+    assert at_once.make(READ, within=2.0) == FINE
+    assert in_a_second.make(READ, within=2.0) == FINE
+    assert isinstance(later.make(READ, within=2.0), NotNow)
+
+
+@pytest.mark.parametrize("call", [READ, STOP, RESTART])
+def test_a_time_out_counts_only_after_a_time_in_which_novita_could_have_answered(call: Call) -> None:
+    hurried, patient = World([LATE], takes=60), World([LATE], takes=60)
+
+    hurried.make(call, within=4.9)
+    patient.make(call, within=5.0)
+
+    assert hurried.told == ["Go succeeded"]
+    assert patient.told == ["Go failed"]
+
+
+@pytest.mark.parametrize("trouble", [DOWN, UNREACHED, Lost(timed_out=False, sent=True)])
+def test_what_is_no_time_out_counts_however_little_time_there_was(trouble: Answer | Lost) -> None:
+    world = World([trouble])
+
+    world.make(READ, within=1.5)
+
+    assert world.told == ["Go failed"]
+
+
+def test_a_purchase_that_is_not_answered_counts() -> None:
+    world = World([LATE], takes=60)
+
+    world.make(CREATE, within=40)
+
+    assert world.told == ["Go failed"]
+
+
+def test_a_caller_in_a_hurry_does_not_probe() -> None:
+    hurried, patient = World([FINE]), World([FINE])
+
+    hurried.make(READ, within=2.0)
+    patient.make(READ, within=20.0)
+
+    assert (hurried.probing, patient.probing) == ([False], [True])
+
+
+def test_a_probe_does_not_wait_for_a_slot_into_the_time_of_its_answer() -> None:
+    world = World([FINE], permits=[PROBING], slot_waits=[6.0])
+
+    assert isinstance(world.make(READ, within=10.0), NotNow)
+    assert world.told == ["Probe unused"]
 
 
 def test_without_time_nothing_is_sent() -> None:

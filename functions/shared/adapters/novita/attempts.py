@@ -1,7 +1,7 @@
 """A call through the gate, again where that is safe and may help, and never past the caller's time."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from functions.shared.adapters.novita.calls import Answer, Call, Lost, Repeat
@@ -15,7 +15,10 @@ from functions.shared.metrics import ACCOUNT_REFUSALS, NOVITA_CALLS, NOVITA_ERRO
 
 ATTEMPTS = 3
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 30.0
-WORTH_SENDING_SECONDS = 0.2  # with less than this left, an attempt would only count as one more failure
+WORTH_SENDING_SECONDS = 1.0  # with less than this left, an attempt would mostly be given up unanswered
+# Half of what Novita has to answer a read. A time-out after less tells of a caller in a hurry, such as a GET
+# with its 2 s, and must not close Novita to those who would have waited.
+FAIR_SECONDS = 5.0
 PROBE = Call("answer a probe", "GET", "/clusters", repeat=Repeat.NEVER)
 
 
@@ -32,6 +35,13 @@ class TimeLimits:
 
     def whole(self, call: Call) -> float:
         return self.connect_seconds + self.answer(call)
+
+    def fair(self, call: Call) -> float:
+        return min(self.whole(call), FAIR_SECONDS)
+
+    def least(self, call: Call) -> float:
+        """A purchase is only begun with time to wait for its whole answer."""
+        return self.whole(call) if call.buys else min(self.whole(call), WORTH_SENDING_SECONDS)
 
 
 class Sender(Protocol):
@@ -68,7 +78,7 @@ class Attempts:
             if isinstance(result, Answer):
                 return result
             pause = self._pause(attempt, result)
-            in_time = self._clock() + pause + WORTH_SENDING_SECONDS < until
+            in_time = self._clock() + pause + self._limits.least(call) < until
             if attempt == ATTEMPTS or not in_time or not _may_repeat(call, result):
                 raise result.error
             self._wait(pause)
@@ -79,16 +89,17 @@ class Attempts:
         return max(jittered, verdict.error.retry_after or 0.0)
 
     def _through_the_gate(self, call: Call, until: float) -> Answer | Verdict:
-        permit = self._permit(call)
+        permit = self._permit(call, until)
         while isinstance(permit, Probe):
             result = self._send(PROBE, permit, "urgent", until)
             if isinstance(result, Verdict) and result.counts:
                 raise NotNow("CIRCUIT_BREAKER_OPEN", f"Novita does not answer yet; not asked to {call.what}")
-            permit = self._permit(call)
+            permit = self._permit(call, until)
         return self._send(call, permit, "urgent" if call.must_pass else "normal", until)
 
-    def _permit(self, call: Call) -> Permit:
-        permit = self._circuits.ask(call.circuit, must_pass=call.must_pass)
+    def _permit(self, call: Call, until: float) -> Permit:
+        may_probe = self._clock() + self._limits.fair(PROBE) < until
+        permit = self._circuits.ask(call.circuit, must_pass=call.must_pass, may_probe=may_probe)
         if isinstance(permit, Refused):
             raise NotNow(
                 "CIRCUIT_BREAKER_OPEN",
@@ -98,14 +109,16 @@ class Attempts:
         return permit
 
     def _send(self, call: Call, permit: Permit, slot: Slot, until: float) -> Answer | Verdict:
+        least = self._limits.fair(call) if isinstance(permit, Probe) else self._limits.least(call)
         try:
-            self._take_slot(call, slot, until)
+            self._limiter.enter(slot, self._left(call, until - least), self._wait, buying=call.buys)
             began = self._clock()
+            at_most = min(self._limits.whole(call), self._left(call, until))
             outcome = self._transport.send(
                 call,
                 connect_timeout=self._limits.connect_seconds,
                 read_timeout=self._limits.answer(call),
-                at_most=min(self._limits.whole(call), self._left(call, until)),
+                at_most=at_most,
             )
         except Exception:  # no slot, no time, no key: nothing was sent
             self._circuits.unused(permit)
@@ -113,21 +126,13 @@ class Attempts:
         measure(NOVITA_CALLS, by=call.circuit)
         measure(NOVITA_LATENCY, 1000 * (self._clock() - began), by=call.circuit)
         result = judge(call, outcome)
+        if isinstance(result, Verdict) and _gave_up(outcome) and at_most < self._limits.fair(call):
+            result = replace(result, counts=False)
         if isinstance(result, Verdict):
             self._report(call, permit, result)
         else:
             self._circuits.succeeded(permit)
         return result
-
-    def _take_slot(self, call: Call, slot: Slot, until: float) -> None:
-        """A purchase is only begun with time to wait for its whole answer."""
-        spare = self._left(call, until)
-        if call.buys:
-            spare -= self._limits.whole(call)
-        if spare <= 0:
-            raise _too_late(call)
-        wait_at_most = spare if call.buys else max(spare - WORTH_SENDING_SECONDS, 0.0)
-        self._limiter.enter(slot, wait_at_most, self._wait, buying=call.buys)
 
     def _left(self, call: Call, until: float) -> float:
         left = until - self._clock()
@@ -155,6 +160,10 @@ def _measure(call: Call, verdict: Verdict) -> None:
         measure(ACCOUNT_REFUSALS, by="key")
     if meaning((verdict.error.details or {}).get("reason", "")) is Meaning.MONEY:
         measure(ACCOUNT_REFUSALS, by="money")
+
+
+def _gave_up(outcome: Answer | Lost) -> bool:
+    return isinstance(outcome, Lost) and outcome.timed_out
 
 
 def _too_late(call: Call) -> NotNow:

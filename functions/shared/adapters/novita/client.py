@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from functions.shared.adapters.novita import orders, reading
-from functions.shared.adapters.novita.attempts import PROBE, Attempts, TimeLimits
+from functions.shared.adapters.novita.attempts import Attempts, TimeLimits
 from functions.shared.adapters.novita.calls import Call, Repeat
 from functions.shared.adapters.novita.entries import entries
 from functions.shared.adapters.novita.failures import unreadable
@@ -51,9 +51,6 @@ class Novita:
         self._clock = clock
         self._small_pages_until = clock()
         self.purchase_seconds = limits.connect_seconds + limits.purchase_seconds  # what a create may take
-
-    def probe(self, *, within: float) -> None:
-        self._attempts.make(PROBE, within)
 
     def clusters(self, *, within: float) -> dict[str, str]:
         """Cluster ids by region name."""

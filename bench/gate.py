@@ -1,0 +1,34 @@
+"""Circuits and limiter in one, and always open: for what is measured without them."""
+
+from collections.abc import Callable
+
+from functions.shared.adapters.novita.gate import Slot
+from functions.shared.domain.circuit import Go, Permit
+
+
+class OpenGate:
+    def ask(
+        self,
+        name: str,
+        *,
+        must_pass: bool = False,  # noqa: ARG002 - the protocol's name
+        may_probe: bool = True,  # noqa: ARG002 - the protocol's name
+    ) -> Permit:
+        return Go(name, None)
+
+    def succeeded(self, permit: Permit) -> None:
+        pass
+
+    def failed(self, permit: Permit) -> None:
+        pass
+
+    def unused(self, permit: Permit) -> None:
+        pass
+
+    def enter(
+        self, kind: Slot, wait_at_most: float, wait: Callable[[float], None], *, buying: bool = False
+    ) -> None:
+        pass
+
+    def pause(self, seconds: float) -> None:
+        pass
