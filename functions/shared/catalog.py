@@ -1,5 +1,6 @@
 """What Novita sells and which templates it has, from the shared cache where that is good enough."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -38,16 +39,18 @@ class Catalog:
     region_priority: tuple[str, ...]
     products_ttl: float
     templates_ttl: float
+    clock: Callable[[], float] = time.monotonic
 
     def quote(self, spec: Spec, within: float) -> Choice:
         """What could be bought, as far as products as old as the cache allows can tell."""
-        return self._choice(spec, self.products_ttl, _AnyCluster(), frozenset(), within)
+        return self._choice(spec, self.products_ttl, _AnyCluster(), frozenset(), self.clock() + within)
 
     def offers(
         self, spec: Spec, *, max_age: float, excluded: frozenset[tuple[str, str]], within: float
     ) -> Choice:
         """What to buy now."""
-        return self._choice(spec, max_age, self._clusters(within), excluded, within)
+        until = self.clock() + within
+        return self._choice(spec, max_age, self._clusters(within), excluded, until)
 
     def template(self, template_id: str, within: float) -> Template:
         """Without the values of its variables, which may be secrets and are cached nowhere."""
@@ -65,7 +68,7 @@ class Catalog:
         return self._yes(
             f"products#{billing_mode}#{(name or '').strip().casefold()}",
             max_age,
-            self._fetch_products(name, billing_mode, within),
+            self._fetch_products(name, billing_mode, self.clock() + within),
             lambda stored: [product_from_json(one) for one in stored],
         )
 
@@ -75,7 +78,7 @@ class Catalog:
         max_age: float,
         clusters: Mapping[str, str],
         excluded: frozenset[tuple[str, str]],
-        within: float,
+        until: float,
     ) -> Choice:
         def chosen(stored: Sequence[Any]) -> Choice:
             return choose(
@@ -95,16 +98,18 @@ class Catalog:
         name = spec.product_name
         key = f"products#{spec.billing_mode}#{name.strip().casefold()}"
         try:
-            return self._yes(key, max_age, self._fetch_products(name, spec.billing_mode, within), chosen)
+            return self._yes(key, max_age, self._fetch_products(name, spec.billing_mode, until), chosen)
         except NotFound:
             # Novita lists products by billing method: it may be sold after all, only not this way.
             other = "onDemand" if spec.billing_mode == SPOT else SPOT
-            return chosen(self._fetch_products(name, other, within)())
+            return chosen(self._fetch_products(name, other, until)())
 
-    def _fetch_products(self, name: str | None, billing_mode: str, within: float) -> Callable[[], Any]:
+    def _fetch_products(self, name: str | None, billing_mode: str, until: float) -> Callable[[], Any]:
         return lambda: [
             product_to_json(one)
-            for one in self.novita.products(product_name=name, billing_method=billing_mode, within=within)
+            for one in self.novita.products(
+                product_name=name, billing_method=billing_mode, within=until - self.clock()
+            )
         ]
 
     def _clusters(self, within: float) -> Mapping[str, str]:

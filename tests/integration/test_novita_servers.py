@@ -86,9 +86,9 @@ def _request(connection: socket.socket) -> bytes:
 
 
 @contextmanager
-def serving(*script: Answer) -> Iterator[Server]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = Server(list(script), url=f"http://127.0.0.1:{listener.getsockname()[1]}/v1")
+def serving(*script: Answer, host: str = "127.0.0.1") -> Iterator[Server]:
+    with socket.create_server((host, 0)) as listener:
+        server = Server(list(script), url=f"http://{host}:{listener.getsockname()[1]}/v1")
         thread = threading.Thread(target=server.serve, args=(listener,), daemon=True)
         thread.start()
         yield server

@@ -5,8 +5,10 @@ import logging
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from typing import Any
 
 import pytest
 
@@ -111,20 +113,64 @@ def test_a_purchase_that_never_connected_is_surely_none(url: str) -> None:
     assert gate.reports == ["failed"]
 
 
-def test_a_connect_that_times_out_is_surely_no_purchase() -> None:
-    with socket.socket() as full:
-        full.bind(("127.0.0.1", 0))
+@contextmanager
+def unreachable(host: str = "127.0.0.1", port: int = 0) -> Iterator[int]:
+    """A port at which nobody gets through, by its number."""
+    with ExitStack() as opened:
+        full = opened.enter_context(socket.socket())
+        full.bind((host, port))
         full.listen(0)
         address = full.getsockname()
-        waiting = [socket.socket() for _ in range(4)]
-        for one in waiting:  # until the backlog is full, and the next must wait
+        for _ in range(4):  # until the backlog is full, and the next must wait
+            one = opened.enter_context(socket.socket())
             one.setblocking(False)
             one.connect_ex(address)
-        error = outcome(lambda: client(f"http://127.0.0.1:{address[1]}").create(ORDER, within=ENOUGH))
-        for one in waiting:
-            one.close()
+        yield address[1]
+
+
+def test_a_connect_that_times_out_is_surely_no_purchase() -> None:
+    with unreachable() as port:
+        error = outcome(lambda: client(f"http://127.0.0.1:{port}").create(ORDER, within=ENOUGH))
 
     assert type(error) is NotNow
+
+
+@pytest.fixture
+def four_addresses(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Of the host novita.test."""
+    real, found = socket.getaddrinfo, [f"127.0.0.{number}" for number in (5, 4, 3, 2)]
+
+    def look_up(host: str, port: int, *more: Any) -> list[Any]:
+        hosts = found if host == "novita.test" else [host]
+        return [row for one in hosts for row in real(one, port, *more)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    return found
+
+
+PATIENT = TimeLimits(3, 10, 30)
+
+
+@pytest.mark.usefixtures("four_addresses")
+def test_every_address_together_has_the_time_of_one_attempt() -> None:
+    with unreachable("0.0.0.0") as port:
+        novita = client(f"http://novita.test:{port}", limits=PATIENT)
+        began = time.monotonic()
+        error = outcome(lambda: novita.clusters(within=1.2))
+        took = time.monotonic() - began
+
+    assert error.code == "NOVITA_TIMEOUT"
+    assert 1.0 < took < 2.0
+
+
+def test_an_address_that_is_reached_is_used_after_others_that_are_not(four_addresses: list[str]) -> None:
+    *out_of_reach, last = four_addresses
+    with serving(reply(200, {"data": []}), host=last) as server, ExitStack() as opened:
+        port = int(server.url.split(":")[2].split("/")[0])
+        for address in out_of_reach:
+            opened.enter_context(unreachable(address, port))
+        novita = client(f"http://novita.test:{port}/v1", limits=PATIENT)
+        assert novita.clusters(within=1.2) == {}
 
 
 def test_a_server_without_tls_where_tls_is_expected_was_sent_nothing() -> None:

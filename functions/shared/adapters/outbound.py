@@ -18,6 +18,7 @@ from ipaddress import ip_address
 from queue import Empty, SimpleQueue
 from typing import Any, cast
 
+from functions.shared.adapters.dialling import first_reached
 from functions.shared.domain.outbound import (
     Address,
     Answer,
@@ -100,13 +101,9 @@ class Outbound:
         kinds = sorted({kind for kind in (judge(address, self._allowed) for address in addresses) if kind})
         if kinds:
             raise BadTarget(f"must lead to public addresses only; {target.host} is {', '.join(kinds)}")
-        for tried, address in enumerate(addresses, 1):
-            try:
-                return self._reach(address, target, left() / (len(addresses) - tried + 1))
-            except OSError:
-                if tried == len(addresses):
-                    raise
-        raise OutboundFailed("dns_resolution_failed", f"{target.host} has no address")
+        if not addresses:
+            raise OutboundFailed("dns_resolution_failed", f"{target.host} has no address")
+        return first_reached(addresses, lambda address, seconds: self._reach(address, target, seconds), left)
 
     def _looked_up(self, target: Target, left: Callable[[], float]) -> list[Address]:
         """The resolver cannot be interrupted, so it is left behind when the time is over."""

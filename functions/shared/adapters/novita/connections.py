@@ -1,6 +1,7 @@
 """HTTP connections on which no server can hold us longer than the time given, however slowly it drips."""
 
 import socket
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from http.client import HTTPException
@@ -13,8 +14,11 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
-from urllib3.exceptions import NewConnectionError
+from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
 from urllib3.response import HTTPResponse
+from urllib3.util.connection import allowed_gai_family, create_connection
+
+from functions.shared.adapters.dialling import first_reached
 
 
 class Alarm:
@@ -64,16 +68,50 @@ def _answered_in_time(connection: HTTPConnection, getresponse: Callable[[], HTTP
     return response
 
 
+def _connected_in_time(connection: HTTPConnection) -> socket.socket:
+    """urllib3 itself gives every address of the host the whole time."""
+    whole = connection.timeout or 0
+    until = time.monotonic() + whole
+
+    def left() -> float:
+        seconds = until - time.monotonic()
+        if seconds <= 0:
+            raise TimeoutError
+        return seconds
+
+    def reach(address: tuple[str, int], seconds: float) -> socket.socket:
+        return create_connection(address, seconds, socket_options=connection.socket_options)
+
+    try:
+        rows = socket.getaddrinfo(connection.host, connection.port, allowed_gai_family(), socket.SOCK_STREAM)
+        addresses = [(str(row[4][0]), connection.port) for row in rows]
+        reached = first_reached(addresses, reach, left)
+        reached.settimeout(left())  # for the handshake that may follow
+    except TimeoutError as error:
+        raise ConnectTimeoutError(connection, f"not reached within {whole} s") from error
+    except (OSError, UnicodeError) as error:
+        raise NewConnectionError(connection, "not reached") from error
+    return reached
+
+
 class _Http(HTTPConnection):
+    def _new_conn(self) -> socket.socket:
+        return _connected_in_time(self)
+
     def getresponse(self) -> HTTPResponse:  # type: ignore[override] # as urllib3 itself has it
         return _answered_in_time(self, super().getresponse)
 
 
 class _Https(HTTPSConnection):
+    def _new_conn(self) -> socket.socket:
+        return _connected_in_time(self)
+
     def connect(self) -> None:
         try:
             super().connect()
-        except OSError as error:  # the TLS handshake failed: nothing was sent
+        except TimeoutError as error:  # in the TLS handshake, as below: nothing was sent
+            raise ConnectTimeoutError(self, "no TLS in time") from error
+        except OSError as error:
             raise NewConnectionError(self, "no TLS") from error
 
     def getresponse(self) -> HTTPResponse:  # type: ignore[override] # as urllib3 itself has it
