@@ -55,7 +55,7 @@ class Provision:
         except NovitaForNow as error:
             return decision, self._later(error)
         except (CallerError, NovitaRefused) as error:
-            return decision, self._later(error) if error.code in _MAY_PASS else Refused(fault_of(error))
+            return decision, self._later_or_never(error)
         return self._purchase(decision, offer, template)
 
     def _chosen(self, record: Instance) -> tuple[Offer, Template]:
@@ -109,7 +109,7 @@ class Provision:
         except NovitaForNow as error:
             return decision, self._later(error)
         except (NotFound, NovitaRefused) as error:
-            return decision, Refused(fault_of(error))
+            return decision, self._later_or_never(error)
         return self._purchase(decision, offer, template, resolved)
 
     def _call(self, purchase: Purchase, order: Order, auth: RegistryAuth | None) -> Observation:
@@ -121,7 +121,7 @@ class Provision:
             self._settle(purchase, Outcome.REFUSED, fault=fault_of(error))
         except (NovitaRefused, NotFound) as error:
             self._settle(purchase, Outcome.REFUSED, fault=fault_of(error))
-            return self._later(error) if error.code in _MAY_PASS else Refused(fault_of(error))
+            return self._later_or_never(error)
         except NotNow as error:  # nothing was sent
             self._settle(purchase, Outcome.REFUSED, fault=fault_of(error))
             return self._later(error)
@@ -144,6 +144,9 @@ class Provision:
 
     def _within(self) -> float:
         return self.time_left() - _SPARE_SECONDS
+
+    def _later_or_never(self, error: OstlerError) -> Observation:
+        return self._later(error) if error.code in _MAY_PASS else Refused(fault_of(error))
 
     def _later(self, error: OstlerError) -> Postponed:
         return Postponed(fault_of(error), error.retry_after or self.poll_seconds)

@@ -7,12 +7,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import requests
+from botocore.exceptions import BotoCoreError, ClientError
 from urllib3.exceptions import HTTPError, MaxRetryError, NewConnectionError, ReadTimeoutError
 from urllib3.util import Timeout
 
 from functions.shared.adapters.novita import connections, retry_after
 from functions.shared.adapters.novita.calls import Answer, Call, Lost
-from functions.shared.domain.errors import NovitaRefused
+from functions.shared.domain.errors import NotNow, NovitaRefused
+from functions.shared.log import logger
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 MAX_IDLE = timedelta(seconds=20)  # a connection older than this may have died while the function was frozen
@@ -93,7 +95,11 @@ class Transport:
 
     def _usable_key(self) -> str:
         """A key that no header can carry would be repeated in the error about it."""
-        key = self._key().strip()
+        try:
+            key = self._key().strip()
+        except (ClientError, BotoCoreError) as error:
+            logger.warning("novita key not read", error=type(error).__name__)
+            raise NotNow("NOVITA_UNAVAILABLE", "The Novita key cannot be read; nothing was sent") from error
         if not _KEY.fullmatch(key):
             raise NovitaRefused("NOVITA_AUTHENTICATION_FAILED", "The Novita key is empty or not a key")
         return key
