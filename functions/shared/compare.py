@@ -1,10 +1,11 @@
 """Comparing Novita's list with the records: what differs, and whether that can be believed."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from typing import TypeVar
 
 from functions.shared.adapters.instances import Instances
 from functions.shared.adapters.items import UNREADABLE
@@ -16,12 +17,15 @@ from functions.shared.domain.findings import Finding, Outcome
 from functions.shared.domain.ids import read_mark
 from functions.shared.domain.instance import Fault, Instance
 from functions.shared.domain.machine import Machine
-from functions.shared.domain.survey import Survey, survey
+from functions.shared.domain.survey import Stray, Survey, survey
 from functions.shared.log import correlated, logger
 from functions.shared.metrics import BRAKES, measure
 from functions.shared.put_right import PutRight
 
+T = TypeVar("T")
+
 SPARE_SECONDS = 5.0  # left to store what was learned
+_SWEEP_SECONDS = 60  # from one sweep to the next
 
 Look = tuple[Instance | None, Callable[[], Finding | None]]  # at what is about this instance, if at any
 
@@ -107,7 +111,22 @@ def _looks(found: Survey, began: datetime, do: PutRight) -> Iterator[Look]:
         yield record, partial(do.unlisted, record, began)
     for record, stray in found.strays:
         yield record, partial(do.surplus, record, stray, began)
-    for record, stray in found.returned[:at_once]:
+    turn = at_once * int(began.timestamp() // _SWEEP_SECONDS)
+    for record, stray in _from(turn, found.returned)[:at_once]:
         yield record, partial(do.returned, record, stray)
-    for number, stray in enumerate(found.orphans):
-        yield None, partial(do.orphan, stray, may_delete=number < at_once)
+    deletions = 0
+
+    def orphan(stray: Stray) -> Finding:
+        nonlocal deletions
+        finding = do.orphan(stray, may_delete=deletions < at_once)
+        deletions += finding.action == "delete"
+        return finding
+
+    for stray in _from(turn, found.orphans):
+        yield None, partial(orphan, stray)
+
+
+def _from(turn: int, all_of_them: Sequence[T]) -> Sequence[T]:
+    """Every sweep begins elsewhere, so that what cannot be dealt with holds up nothing else for good."""
+    start = turn % len(all_of_them) if all_of_them else 0
+    return (*all_of_them[start:], *all_of_them[:start])

@@ -10,6 +10,10 @@ from tests.integration.wire import Made
 from tests.integration.world import World
 
 
+def _listed(world: World) -> list[str]:
+    return [machine.id for machine in world.wiring.novita.list(within=5)]
+
+
 def test_an_orphan_is_announced_once_and_kept(world: World) -> None:
     orphan = put(world, new_instance_id(world.now()))
 
@@ -38,6 +42,50 @@ def test_an_orphan_is_deleted_only_under_that_policy_and_at_that_age(build: Buil
     world.advance(60)
     assert live(world) == set()
     assert len(events(world, "orphan.detected")) == 1
+
+
+def test_orphans_that_novita_will_not_delete_hold_up_no_others(build: Build) -> None:
+    """Three is all that one sweep may delete where nothing else is known."""
+    world = build(ORPHAN_POLICY="delete", ORPHAN_AGE="0")
+    put_down: list[str] = []
+    for _ in range(3):  # no more than three at a time: a sweep that finds many is braked
+        put_down += [put(world, new_instance_id(world.now())) for _ in range(3)]
+        world.advance(5)
+        world.simulator.fault("status", "/gpu/instance/delete", status=403, times=100)
+        world.sweep()
+        world.simulator.clear_faults()
+    refused = {id_ for id_ in put_down if id_ in _listed(world)[:4]}
+    for id_ in refused:
+        world.simulator.fault("status", "/gpu/instance/delete", match_body=id_, status=400, reason="REQUEST")
+
+    deleted = []
+    for _ in range(9):
+        world.advance(60)
+        deleted.append(world.sweep()["orphans_deleted"])
+
+    assert max(deleted) <= 3
+    world.advance(60)
+    assert live(world) == refused
+    for id_ in refused:
+        world.simulator.patch_instance(id_, status="removed")
+
+
+def test_orphans_too_young_to_be_deleted_count_for_nothing(build: Build) -> None:
+    world = build(ORPHAN_POLICY="delete", ORPHAN_AGE="600")
+    for _ in range(3):
+        put(world, new_instance_id(world.now()))
+    world.advance(5)
+    world.sweep()
+    world.advance(590)
+    young = [put(world, new_instance_id(world.now())) for _ in range(3)]
+    world.advance(11)
+
+    deleted = world.sweep()["orphans_deleted"]
+
+    world.advance(60)
+    assert (deleted, live(world)) == (3, set(young))
+    for id_ in young:
+        world.simulator.patch_instance(id_, status="removed")
 
 
 def test_what_is_no_orphan_at_the_last_moment_is_not_deleted(build: Build) -> None:
