@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
+
+from functions.shared.domain import retry_after
 
 LONGEST_RETRY_AFTER = timedelta(hours=24)
 _JITTER = 0.1
@@ -128,7 +129,7 @@ def judge_answer(
         return Exhausted()
     wait = timedelta(seconds=waits[attempt - 1] * (1 - _JITTER + 2 * _JITTER * random()))
     asked = _retry_after(headers, now) if status in (429, 503) else timedelta()
-    return Again(now + max(wait, min(asked, LONGEST_RETRY_AFTER)))
+    return Again(now + max(wait, asked))
 
 
 def look_at(next_at: datetime, now: datetime) -> datetime:
@@ -143,11 +144,6 @@ def hold_wait(held: int, longest_seconds: float, random: Callable[[], float]) ->
 
 
 def _retry_after(headers: Mapping[str, str], now: datetime) -> timedelta:
-    text = next((value.strip() for name, value in headers.items() if name.lower() == "retry-after"), "")
-    if text.isascii() and text.isdigit():
-        return timedelta(seconds=int(text)) if len(text) < 9 else LONGEST_RETRY_AFTER
-    try:
-        date = parsedate_to_datetime(text)
-    except ValueError:
-        return timedelta()
-    return (date if date.tzinfo else date.replace(tzinfo=UTC)) - now
+    header = next((value for name, value in headers.items() if name.lower() == "retry-after"), None)
+    asked = retry_after.seconds(header, now, LONGEST_RETRY_AFTER.total_seconds())
+    return timedelta(seconds=asked or 0.0)

@@ -62,6 +62,8 @@ def test_jitter_stays_within_a_tenth(chance: float, attempt: int) -> None:
 @pytest.mark.parametrize(
     ("retry_after", "wait"),
     [
+        ("Mon, 01 Jan 2020 00:00:00 +99999999999999999999", 5),
+        ("Fri, 31 Dec 9999 23:59:59 -2359", 24 * 3600),
         ("120", 120),
         (" 120 ", 120),
         ("1", 5),  # never sooner than the schedule

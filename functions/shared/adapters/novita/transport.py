@@ -11,14 +11,16 @@ from botocore.exceptions import BotoCoreError, ClientError
 from urllib3.exceptions import HTTPError, MaxRetryError, NewConnectionError, ReadTimeoutError
 from urllib3.util import Timeout
 
-from functions.shared.adapters.novita import connections, retry_after
+from functions.shared.adapters.novita import connections
 from functions.shared.adapters.novita.calls import Answer, Call, Lost
+from functions.shared.domain import retry_after
 from functions.shared.domain.errors import NotNow, NovitaRefused
 from functions.shared.log import logger
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 MAX_IDLE = timedelta(seconds=20)  # a connection older than this may have died while the function was frozen
 SHORTEST_MASKED = 8
+LONGEST_PAUSE_SECONDS = 3600.0  # a wrong Retry-After must not stop the fleet for longer
 # What requests and urllib3 raise, and what a TLS socket says that the alarm has shut down.
 FAILED = (OSError, HTTPError, ValueError)
 _KEY = re.compile(r"[\x21-\x7e]+")
@@ -81,7 +83,7 @@ class Transport:
                 raw = None  # the status is known, and says enough
         if alarm.rang and needs_body:
             return Lost(timed_out=True, sent=True)
-        wait = retry_after.seconds(response.headers.get("Retry-After"), self._now())
+        wait = retry_after.seconds(response.headers.get("Retry-After"), self._now(), LONGEST_PAUSE_SECONDS)
         return Answer(response.status_code, _parsed(raw, key), wait)
 
     def _headers(self, key: str) -> dict[str, str]:

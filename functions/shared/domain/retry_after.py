@@ -3,18 +3,17 @@
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-LONGEST_SECONDS = 3600.0  # a wrong header must not stop the fleet for longer
 
-
-def seconds(header: str | None, now: datetime) -> float | None:
-    if header is None or len(header) > 64:
-        return None
-    text = header.strip()
+def seconds(header: str | None, now: datetime, longest: float) -> float | None:
+    """None where it says nothing; never more than `longest`, for a header may be wrong."""
+    text = (header or "").strip()
     wait = float(text) if text.isascii() and text.isdigit() else _until(text, now)
-    return None if wait is None else min(max(wait, 0.0), LONGEST_SECONDS)
+    return None if wait is None else min(max(wait, 0.0), longest)
 
 
 def _until(text: str, now: datetime) -> float | None:
+    if len(text) > 64:
+        return None
     try:
         when = parsedate_to_datetime(text)
     except (ValueError, OverflowError):
