@@ -1,7 +1,7 @@
 """Keeping a dead letter with its reason, and failing the instance that stands still because of it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from functions.shared.adapters.counts import Counts
@@ -10,7 +10,7 @@ from functions.shared.adapters.instances import Instances
 from functions.shared.advance import Advance
 from functions.shared.domain.dead_letter import UNKNOWN, DeadLetter, read_letter, unsaid
 from functions.shared.domain.decide import decide
-from functions.shared.domain.decision import Policy
+from functions.shared.domain.decision import Policy, left_to_its_worker
 from functions.shared.domain.instance import Queue
 from functions.shared.domain.observation import Died
 from functions.shared.log import correlated, logger
@@ -51,9 +51,6 @@ class Bury:
         record = self.instances.get(letter.instance_id or "")
         if record is None or record.token != letter.token:
             return  # whatever it was to do has been done
-        now = self.clock()
-        decision = decide(record, Died(queue, letter.failure.fault), now, self.policy)
-        if decision.call is not None:  # for its own function to make, now
-            decision = replace(decision.due(now), call=None)
+        decision = decide(record, Died(queue, letter.failure.fault), self.clock(), self.policy)
         if decision.events:
-            self.advance.store(decision)
+            self.advance.store(left_to_its_worker(record, decision))

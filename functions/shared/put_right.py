@@ -48,7 +48,7 @@ class PutRight:
         if not record.at_rest:
             self._hint(record, machine)
             return None
-        decision = self._decided(record, Seen(machine, began, listed=True))
+        decision = self._decided(record, Seen(machine, began))
         if decision.events and self._changed_lately(record, began):
             decision = self._asked(record, machine.id)
         if not _differs(record, decision.record):

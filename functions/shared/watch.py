@@ -47,7 +47,7 @@ class Watch:
         usable = listed.began - self.list_lag > crowd.since(record, machine_id)
         if machine is None or not usable or not crowd.tells(record, machine):
             return None
-        return Seen(machine, listed.began, listed=True, again_at=again_at)
+        return Seen(machine, listed.began, again_at=again_at)
 
     def _crowded(self) -> bool:
         """So many are waited for, whenever each is due, that one list costs less than a get for each."""

@@ -2,21 +2,27 @@
 
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 from functions.bury.handler import handler
 from functions.shared.adapters.table import unmarshal
+from tests.integration.wire import Made
 from tests.integration.world import Context, World
 
 
 def break_purchases(world: World) -> None:
-    """The key to Novita cannot be read: no wait that the service knows, but a failure."""
-    world.environment["NOVITA_SECRET_ID"] = "nowhere-novita"
-    world.advance(700)  # until nothing of what the API asked is cached any more
-    world.restart()
+    """The books cannot be read: no wait that the service knows, but a failure."""
+
+    def fail(made: Made) -> None:
+        if made.handler == "create" and made.name.startswith("Query "):
+            said: Any = {"Error": {"Code": "ResourceNotFoundException"}}
+            raise ClientError(said, "Query")
+
+    world.wire.before = fail
 
 
 def mend_purchases(world: World) -> None:
-    world.environment["NOVITA_SECRET_ID"] = f"{world.table_name}-novita"
-    world.restart()
+    world.wire.before = None
 
 
 def send(world: World, queue: str, body: str) -> None:

@@ -26,10 +26,10 @@ def test_a_purchase_that_fails_four_times_is_a_dead_letter_with_its_reason(world
     instance_id, letter = failed_create(world)
 
     assert (letter["queue"], letter["instanceId"], letter["attempts"]) == ("create", instance_id, 4)
-    assert letter["error"] == "ResourceNotFoundException"
+    assert letter["error"] == "ClientError"
     assert letter["reason"] == {
         "code": "INTERNAL_ERROR",
-        "message": "AWS answered ResourceNotFoundException to GetSecretValue",
+        "message": "AWS answered ResourceNotFoundException to Query",
     }
     assert letter["correlationId"] == world.record(instance_id).correlation_id
     (item,) = dead_items(world)
@@ -43,7 +43,7 @@ def test_a_dead_letter_with_the_current_token_fails_the_instance(world: World) -
     assert record.status is Status.FAILED
     assert record.at_rest
     assert record.error
-    assert record.error.message == "AWS answered ResourceNotFoundException to GetSecretValue"
+    assert record.error.message == "AWS answered ResourceNotFoundException to Query"
     assert world.history(instance_id) == ["instance.creating", "instance.failed"]
 
 

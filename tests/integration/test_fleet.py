@@ -17,7 +17,7 @@ def test_a_dead_novita_gets_the_threshold_and_one_call_of_each_environment(place
         seen = breaking.stampede(place)
 
         assert seen.calls <= 5 + 20
-        assert seen.openings_announced == 1
+        assert seen.openings == 1
 
 
 def test_while_open_the_fleet_sends_one_probe_in_each_recovery_period(place: Place) -> None:

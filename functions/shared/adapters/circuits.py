@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
@@ -18,7 +18,6 @@ from functions.shared.domain.circuit import (
     Permit,
     Policy,
     Probe,
-    Refused,
     Report,
     State,
 )
@@ -97,23 +96,19 @@ class Circuits:
                 ) from error
             return Go(name, None)
 
-    def succeeded(self, permit: Permit) -> CircuitEvent | None:
-        if not isinstance(permit, Probe):
-            return None
-        return self._report(permit, rules.after_good_probe(permit.leased, self._clock(), self._policy))
+    def succeeded(self, permit: Permit) -> None:
+        if isinstance(permit, Probe):
+            self._report(permit, rules.after_good_probe(permit.leased, self._clock(), self._policy))
 
-    def failed(self, permit: Permit) -> CircuitEvent | None:
+    def failed(self, permit: Permit) -> None:
         now = self._clock()
         if isinstance(permit, Probe):
-            after = rules.after_bad_probe(permit.leased, now, self._policy, self._jitter())
-            return self._report(permit, after)
-        if isinstance(permit, Refused) or permit.epoch is None:
-            return None
-        try:
-            return self._count(permit.circuit, permit.epoch, now)
-        except TABLE_FAILED as error:
-            self._table_failed(permit.circuit, error)
-            return None
+            self._report(permit, rules.after_bad_probe(permit.leased, now, self._policy, self._jitter()))
+        elif isinstance(permit, Go) and permit.epoch is not None:
+            try:
+                self._count(permit.circuit, permit.epoch, now)
+            except TABLE_FAILED as error:
+                self._table_failed(permit.circuit, error)
 
     def unused(self, permit: Permit) -> None:
         """Gives a probe back that was not sent: the next caller need not wait until its lease ends."""
@@ -133,26 +128,23 @@ class Circuits:
 
     def _answer(self, circuit: Circuit, may_probe: bool) -> Permit:
         now = self._clock()
-        event = None
         if rules.is_tripped(circuit, now, self._policy):
-            circuit, event = self._open(circuit, now)
+            circuit = self._open(circuit, now)
         elif may_probe and rules.may_probe(circuit, now):
             wanted = rules.leased(circuit, self._new_id(), now, self._policy)
-            circuit, _ = self._move(circuit, wanted, now)
+            circuit = self._move(circuit, wanted, now)
             # Also when an answer was lost and the repeated write met our own lease.
             if circuit.lease == wanted.lease:
                 return Probe(circuit)
-        answer = rules.answer(circuit, now, self._policy)
-        return replace(answer, event=event) if isinstance(answer, Refused) else answer
+        return rules.answer(circuit, now, self._policy)
 
-    def _report(self, permit: Probe, after: Circuit) -> CircuitEvent | None:
+    def _report(self, permit: Probe, after: Circuit) -> None:
         try:
-            return self._move(permit.leased, after, self._clock())[1]
+            self._move(permit.leased, after, self._clock())
         except TABLE_FAILED as error:
             self._table_failed(permit.circuit, error)
-            return None
 
-    def _count(self, name: str, epoch: int, now: datetime) -> CircuitEvent | None:
+    def _count(self, name: str, epoch: int, now: datetime) -> None:
         try:
             response = self._client.update_item(
                 TableName=self._table,
@@ -178,15 +170,15 @@ class Circuits:
             )
         except ClientError as error:
             self._remember(_circuit(name, _winner(error)))
-            return None
+            return
         circuit = _circuit(name, unmarshal(response["Attributes"]))
         self._remember(circuit)
         if rules.is_tripped(circuit, now, self._policy):
-            return self._open(circuit, now)[1]
-        self._tidy(circuit, now)
-        return None
+            self._open(circuit, now)
+        else:
+            self._tidy(circuit, now)
 
-    def _open(self, circuit: Circuit, now: datetime) -> tuple[Circuit, CircuitEvent | None]:
+    def _open(self, circuit: Circuit, now: datetime) -> Circuit:
         return self._move(circuit, rules.opened(circuit, now, self._policy, self._jitter()), now)
 
     def _tidy(self, circuit: Circuit, now: datetime) -> None:
@@ -210,8 +202,8 @@ class Circuits:
         except ClientError as error:
             _winner(error)
 
-    def _move(self, before: Circuit, after: Circuit, now: datetime) -> tuple[Circuit, CircuitEvent | None]:
-        """The circuit as it now stands, and the event if we were the one who moved it."""
+    def _move(self, before: Circuit, after: Circuit, now: datetime) -> Circuit:
+        """The circuit as it now stands, whoever moved it."""
         event = rules.event_of(after, f"evt_{self._new_id()}", now)
         put = {
             "TableName": self._table,
@@ -229,14 +221,14 @@ class Circuits:
         except ClientError as error:
             if _is_conflict(error):  # whoever is writing this moment decides; the next question sees it
                 self._known.pop(before.name, None)
-                return before, None
+                return before
             stands = _circuit(before.name, _winner(error))
             self._remember(stands)
-            return stands, None
+            return stands
         self._remember(after)
         if event:
             measure(CIRCUITS_OPENED if after.state is State.OPEN else CIRCUITS_CLOSED, by=after.name)
-        return after, event
+        return after
 
     def _current(self, name: str) -> Circuit:
         if found := self._fresh(name):

@@ -145,7 +145,6 @@ class Table:
         forward: bool = True,
         limit: int | None = None,
         start: Mapping[str, Any] | None = None,
-        filter_by: str | None = None,
     ) -> tuple[list[Item], Item | None]:
         """One page, and the key to go on from."""
         optional: dict[str, Any] = {"IndexName": index} if index else {"ConsistentRead": True}
@@ -155,8 +154,6 @@ class Table:
             optional["Limit"] = limit
         if start:
             optional["ExclusiveStartKey"] = marshal(start)
-        if filter_by:
-            optional["FilterExpression"] = filter_by
         answer = self.client.query(
             TableName=self.name,
             KeyConditionExpression=condition,

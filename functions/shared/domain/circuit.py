@@ -97,7 +97,6 @@ class Probe:
 class Refused:
     circuit: str
     retry_after: float
-    event: CircuitEvent | None = None  # this very question opened the circuit
 
 
 Permit = Go | Probe | Refused

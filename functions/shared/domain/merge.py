@@ -117,7 +117,7 @@ def shown_status(machine: Machine) -> Status:
 
 
 def _pair(record: Instance, machine: Machine, began: datetime, now: datetime, policy: Policy) -> Merged:
-    after = decide(record, Seen(machine, began, listed=True), now, policy).record
+    after = decide(record, Seen(machine, began), now, policy).record
     return Merged(Source.MERGED, _consistency(record, machine, after, began), after, machine)
 
 
@@ -164,7 +164,7 @@ def _adopted(
         ended_at=record.created_at,
     )
     booked = decide(record, Books((bought,)), now, policy).record
-    after = decide(booked, Seen(machine, began, listed=True), now, policy).record
+    after = decide(booked, Seen(machine, began), now, policy).record
     creating = record.status is Status.CREATING
     newer = Consistency.NOVITA_NEWER if creating else Consistency.CONFLICTED
     return Merged(Source.MERGED, newer, replace(after, machine_id=machine.id), machine)

@@ -81,7 +81,6 @@ class NotThere:
 class Seen:
     machine: Machine
     began: datetime
-    listed: bool = False  # read from a list, which may lack endpoints
     again_at: datetime | None = None  # the list is read again then, by this instance's step or by others
 
 

@@ -347,7 +347,7 @@ def test_running_waits_until_every_endpoint_has_an_address() -> None:
 def test_a_list_read_before_a_start_does_not_turn_starting_back_to_exited() -> None:
     record = replace(SITUATIONS["start taken just now"], acted_at=ago(2))
 
-    decision = decide(record, Seen(new_machine("exited"), ago(5), listed=True), NOW, POLICY)
+    decision = decide(record, Seen(new_machine("exited"), ago(5)), NOW, POLICY)
 
     assert (decision.events, decision.record.status) == ((), Status.STARTING)
 

@@ -176,7 +176,7 @@ def test_an_instance_that_is_not_starting_is_looked_at_after_the_interval() -> N
 
 
 def test_whoever_reads_the_list_for_all_looks_again_when_it_is_read_again() -> None:
-    seen = Seen(new_machine("pulling", endpoints=()), NOW, listed=True, again_at=after(4))
+    seen = Seen(new_machine("pulling", endpoints=()), NOW, again_at=after(4))
 
     assert decide(starting(boot=BOOT), seen, NOW, POLICY).record.next_check_at == after(4)
 
