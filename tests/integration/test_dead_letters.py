@@ -179,6 +179,27 @@ def test_the_same_letter_twice_is_one_record_and_counted_once(world: World) -> N
     assert stats["jobs"]["monitor"]["failed"] == 1
 
 
+def test_a_step_that_dies_again_and_again_in_monitor_is_one_record(world: World) -> None:
+    instance_id = world.create()
+    deliver_all(world)
+    message = StepMessage(instance_id, world.record(instance_id).token, "c").as_json()
+
+    died = []
+    for _ in range(3):
+        world.advance(60)
+        bury(world, world.as_received("monitor-dead", message))
+        (letter,) = dead(world)
+        died.append(letter["diedAt"])
+
+    assert died == sorted(set(died)), "the last one is shown"
+    _, stats = world.call("GET", "/api/jobs/stats")
+    assert stats["jobs"]["monitor"]["failed"] == 3, "and every one of them is counted"
+    assert stats["queues"]["monitor"]["dead"] == 1
+    status, refused = redrive(world, letter["id"])
+    assert (status, refused["error"]["code"]) == (409, "NOT_REDRIVABLE")
+    world.settle()
+
+
 def test_whoever_died_between_keeping_the_letter_and_failing_the_instance_is_finished_for(
     world: World,
 ) -> None:

@@ -11,6 +11,8 @@ from functions.shared.log import logger
 
 _KEPT = timedelta(days=14)
 _NOTE_KEPT = timedelta(days=1)  # the letter follows within minutes
+# This very message has not been buried yet.
+_OTHER_MESSAGE = f"{NEW} OR messageId <> :message"
 # Nobody has redriven it before.
 _NOT_REDRIVEN = "attribute_exists(pk) AND attribute_not_exists(redrivenAt)"
 
@@ -38,9 +40,10 @@ class DeadLetters:
         return _read_failure(item) if item else None
 
     def add(self, letter: DeadLetter) -> bool:
-        """Whether it is new: the queue may bring the same one twice."""
+        """Whether it is new: the queue may bring the same one twice. A later one of the same step takes the
+        place of the one before."""
         try:
-            self._table.put(Write(_item(letter), NEW))
+            self._table.put(Write(_item(letter), _OTHER_MESSAGE, {":message": letter.message_id}))
         except ConditionFailed:
             return False
         return True
@@ -90,6 +93,7 @@ def _item(letter: DeadLetter) -> Item:
 def _read(item: Item) -> DeadLetter:
     redriven_at = item.get("redrivenAt")
     return DeadLetter(
+        id=item["pk"],
         message_id=item["messageId"],
         queue=item["queue"],
         failure=_read_failure(item),

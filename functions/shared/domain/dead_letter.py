@@ -23,6 +23,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class DeadLetter:
+    id: str
     message_id: str
     queue: str
     failure: Failure
@@ -32,10 +33,6 @@ class DeadLetter:
     correlation_id: str = ""
     body: str | None = None  # the beginning, where it is none of ours
     redriven_at: datetime | None = None
-
-    @property
-    def id(self) -> str:
-        return f"dead_{self.message_id}"
 
     @property
     def stops(self) -> Queue | None:
@@ -49,6 +46,7 @@ def read_letter(message_id: str, queue: str, body: str, failure: Failure) -> Dea
         if queue == WEBHOOK:
             attempt = DeliveryMessage.from_json(body)
             return DeadLetter(
+                f"dead_{message_id}",
                 message_id,
                 queue,
                 failure,
@@ -58,8 +56,11 @@ def read_letter(message_id: str, queue: str, body: str, failure: Failure) -> Dea
         step = StepMessage.from_json(body)
     except UnreadableMessage:
         shown = body.encode("utf-8", "replace").decode()[:_SHOWN_CHARACTERS]
-        return DeadLetter(message_id, queue, failure, body=shown)
+        return DeadLetter(f"dead_{message_id}", message_id, queue, failure, body=shown)
+    # Elsewhere the instance fails, and no more follow; here the sweep goes on sending until the deadline.
+    repeats = queue == Queue.MONITOR
     return DeadLetter(
+        f"dead_{step.instance_id}_{step.token}" if repeats else f"dead_{message_id}",
         message_id,
         queue,
         failure,
