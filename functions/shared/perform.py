@@ -37,12 +37,20 @@ from functions.shared.domain.observation import (
 )
 from functions.shared.domain.purchase import Outcome
 from functions.shared.domain.status import Status
-from functions.shared.log import logger
 from functions.shared.watch import Watch
 
 _LONGEST_PURCHASE = timedelta(
     seconds=60
 )  # from the intent to an answer, and some; what took longer was looked up
+
+
+# Of which Novita did not say whether it made them: more would only throw out whoever uses the machine.
+_MOST_RESTARTS = 2
+
+
+def _attempts(decision: Decision) -> int:
+    operation = decision.record.operation
+    return operation.attempts if operation else 0
 
 
 def fault_of(error: OstlerError) -> Fault:
@@ -145,8 +153,10 @@ class Calls:
             if error.code == "NOVITA_AUTHENTICATION_FAILED":  # perhaps the key is just being rotated
                 return decision, self.postponed(error)
             return decision, Refused(fault_of(error), call, capacity=isinstance(error, NoCapacity))
-        except OutcomeUnclear as error:  # a restart, perhaps made: the next looks tell, and a second is none
-            logger.warning("taken for done", action=call.action, code=error.code)
+        except OutcomeUnclear as error:  # a restart, perhaps made
+            if _attempts(decision) < _MOST_RESTARTS:
+                return decision, self.postponed(error)
+            return decision, Refused(fault_of(error), call, unclear=True)
         except NovitaForNow as error:
             return decision, self.postponed(error)
         return decision, Taken(call, self._clock())

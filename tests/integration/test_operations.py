@@ -418,22 +418,42 @@ def test_ready_at_is_not_set_anew_by_a_start(world: World) -> None:
     assert world.record(instance_id).ready_at == ready_at
 
 
+LOST = pytest.mark.parametrize("fault", [{"kind": "disconnect"}, {"kind": "status", "status": 502}])
+
+
+@LOST
 @pytest.mark.parametrize("commit", [True, False], ids=["made", "never made"])
-@pytest.mark.parametrize("fault", [{"kind": "disconnect"}, {"kind": "status", "status": 502}])
-def test_a_restart_whose_answer_is_lost_is_not_made_again(
+def test_a_restart_whose_answer_is_lost_is_asked_for_once_more(
     world: World, commit: bool, fault: dict[str, Any]
 ) -> None:
-    """Where Novita never got it, the machine has run on, and is found running."""
     instance_id = world.create()
     world.settle()
-    world.simulator.fault(path=RESTART, commit=commit, **fault)
+    world.simulator.fault(path=RESTART, commit=commit, times=1, **fault)
 
     _, restarted = _post(world, instance_id, "restart")
     world.settle()
 
-    assert len(world.simulator.calls(RESTART)) == 1
+    assert len(world.simulator.calls(RESTART)) == 2
     assert world.record(instance_id).status is Status.READY
     assert _operation(world, restarted["operationId"])["status"] == "completed"
+
+
+@LOST
+@pytest.mark.parametrize("commit", [True, False], ids=["made", "never made"])
+def test_a_restart_that_novita_never_confirms_is_not_said_to_be_done(
+    world: World, commit: bool, fault: dict[str, Any]
+) -> None:
+    instance_id = world.create()
+    world.settle()
+    world.simulator.fault(path=RESTART, commit=commit, times=9, **fault)
+
+    _, restarted = _post(world, instance_id, "restart")
+    world.settle()
+    operation = _operation(world, restarted["operationId"])
+
+    assert len(world.simulator.calls(RESTART)) == 2
+    assert world.record(instance_id).status is Status.RUNNING
+    assert (operation["status"], operation["error"]["code"]) == ("failed", "NOVITA_UNAVAILABLE")
 
 
 def test_a_restart_that_novita_cannot_have_heard_is_made_again(world: World) -> None:

@@ -8,8 +8,8 @@ from functions.shared.advance import combined
 from functions.shared.domain.decide import decide
 from functions.shared.domain.decision import Decision
 from functions.shared.domain.errors import NovitaForNow, OutcomeUnclear
-from functions.shared.domain.instance import Action, Instance
-from functions.shared.domain.observation import Act, Look, Postponed, Seen, Taken, Tick
+from functions.shared.domain.instance import Action, Fault, Instance
+from functions.shared.domain.observation import Act, Look, Postponed, Refused, Seen
 from functions.shared.domain.status import Status
 from functions.shared.perform import Calls
 from tests.unit.builders import NOW, OWN, POLICY, after, deciding, new_instance, new_machine, new_operation
@@ -57,28 +57,25 @@ def test_what_may_be_asked_twice_is_asked_again_when_novita_does_not_answer(acti
     assert isinstance(_acted(new_instance(Status.STOPPING), action, DOWN)[1], Postponed)
 
 
-def test_a_restart_that_was_perhaps_made_is_taken_for_made() -> None:
-    assert _acted(_restarting(), Action.RESTART, UNCLEAR)[1] == Taken(Act(Action.RESTART, OWN), NOW)
-
-
 @pytest.mark.parametrize(
     ("shown", "status"),
-    [("running", Status.RUNNING), ("restarting", Status.STARTING), ("exited", Status.STARTING)],
+    [("running", Status.RUNNING), ("restarting", Status.STARTING), ("exited", Status.EXITED)],
 )
-def test_after_a_restart_that_was_perhaps_made_the_looks_decide(shown: str, status: Status) -> None:
-    """The machine that still runs from before is found running; nothing is asked for a second time."""
-    first = decide(_restarting(), Tick(), NOW, POLICY)
-    assert first.call == Act(Action.RESTART, OWN)
-    decision, observation = _acted(first.record, Action.RESTART, UNCLEAR)
-    taken = combined(decision, decide(decision.record, observation, NOW, POLICY, step=NOW))
-    assert taken.call is None
+def test_a_restart_that_was_perhaps_made_is_asked_for_once_more_and_then_not_said_to_be_done(
+    shown: str, status: Status
+) -> None:
+    first, postponed = _acted(_restarting(), Action.RESTART, UNCLEAR)
+    assert isinstance(postponed, Postponed)
+    again, refused = _acted(first.record, Action.RESTART, UNCLEAR)
+    assert refused == Refused(Fault("NOVITA_TIMEOUT", "no answer"), Act(Action.RESTART, OWN), unclear=True)
 
-    look = decide(taken.record, Tick(), after(30), POLICY)
-    assert look.call == Look(OWN)
-    looked = decide(look.record, Seen(new_machine(shown), after(30)), after(30), POLICY, step=after(30))
+    ended = combined(again, decide(again.record, refused, NOW, POLICY, step=NOW))
+    looked = decide(ended.record, Seen(new_machine(shown), after(30)), after(30), POLICY)
 
+    assert [event.type for event in ended.events] == ["startup.failed"]
+    assert [one.status for one in ended.operations] == ["failed"]
+    assert (ended.call, ended.record.pending) == (Look(OWN), None)
     assert looked.record.status is status
-    assert looked.record.pending is None
     assert not isinstance(looked.call, Act)
 
 

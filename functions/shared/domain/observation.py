@@ -139,6 +139,7 @@ class Refused:
     act: Act | None = None
     capacity: bool = False
     wrong_state: bool = False  # the machine is not in a state for it, perhaps because it was done already
+    unclear: bool = False  # Novita did not say whether it was done, and was asked often enough
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,9 @@ def refused(decision: Decision, refusal: Refused) -> Decision:
         return taken(decision, act, decision.now)
     if act.action is Action.STOP:
         return _ask_again(decision, act, fault)
-    return _no_capacity(decision, act, fault) if refusal.capacity else fail(decision, fault)
+    if refusal.capacity or refusal.unclear:
+        return _as_it_was(decision, act, fault)
+    return fail(decision, fault)
 
 
 def _ask_again(decision: Decision, act: Act, fault: Fault) -> Decision:
@@ -49,8 +51,8 @@ def _ask_again(decision: Decision, act: Act, fault: Fault) -> Decision:
     return decision.having(waiting=fault).ask(Look(act.machine_id))
 
 
-def _no_capacity(decision: Decision, act: Act, fault: Fault) -> Decision:
-    """The machine is as it was. One that was to be restarted may run on: the look that follows tells."""
+def _as_it_was(decision: Decision, act: Act, fault: Fault) -> Decision:
+    """Nothing was done, as far as anybody knows. What was to be restarted may run on: the next look tells."""
     if act.action is Action.RESTART:
         return end_startup(decision.having(pending=None, health_check=None), fault)
     decision = decision.move(
