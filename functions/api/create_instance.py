@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 
 from functions.api.responses import stamp
 from functions.shared.adapters.answers import Answer, Answers, Question
@@ -13,7 +14,7 @@ from functions.shared.adapters.instances import Instances
 from functions.shared.advance import Advance
 from functions.shared.catalog import Catalog
 from functions.shared.domain.commands import begin_create
-from functions.shared.domain.decision import Policy
+from functions.shared.domain.decision import Decision, Policy
 from functions.shared.domain.errors import NovitaForNow
 from functions.shared.domain.estimate import ready_at
 from functions.shared.domain.ids import new_instance_id
@@ -37,11 +38,13 @@ class CreateInstance:
     def __call__(
         self, *, name: str, spec: Spec, webhook_url: str | None, actor: str, asked: Question | None
     ) -> Answer:
-        return self.answers.once(asked, lambda: self._accepted(name, spec, webhook_url, actor, asked), name)
+        # Decided on once: a second try under another id could buy twice what the first stored after all.
+        begun = cache(lambda: self._begun(name, spec, webhook_url, actor))
+        return self.answers.once(asked, lambda: self._stored(*begun(), asked), name)
 
-    def _accepted(
-        self, name: str, spec: Spec, webhook_url: str | None, actor: str, asked: Question | None
-    ) -> Answer:
+    def _begun(
+        self, name: str, spec: Spec, webhook_url: str | None, actor: str
+    ) -> tuple[Decision, dict[str, str]]:
         offer, message = self._looked_up(spec)
         region = offer.region if offer else spec.region
         boot = self.boots.expected("create", offer.product_id, offer.region) if offer else None
@@ -62,11 +65,14 @@ class CreateInstance:
             "message": message,
             "estimatedReadyTime": stamp(ready_at(now, boot)),
         } | ({"region": region} if region else {})
+        return decision, body
+
+    def _stored(self, decision: Decision, body: dict[str, str], asked: Question | None) -> Answer:
         given = Answer(201, body, f"/api/instances/{decision.record.id}")
         record = self.instances.add(decision, [self.answers.write(asked, given)] if asked else [])
         logger.info("instance accepted", instance_id=record.id)
         measure(INSTANCES_ACCEPTED)
-        self.advance.nudge(record, now)
+        self.advance.nudge(record, decision.now)
         return given
 
     def _looked_up(self, spec: Spec) -> tuple[Offer | None, str]:

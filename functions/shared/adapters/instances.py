@@ -36,9 +36,10 @@ class Instances:
         record = self._stepped(decision.record)
         try:
             self._table.transact([Write(items.record_item(record), NEW), *_history(decision), *also])
-        except ConditionFailed:
-            if not self._is_mine(record, self._table.get(record.id, "record")):
-                raise
+        except ConditionFailed:  # perhaps by an earlier try of ours: nobody else has this id
+            if stored := self.get(record.id):
+                return stored
+            raise
         return record
 
     def save(self, decision: Decision, also: Sequence[Write] = ()) -> Instance:
