@@ -81,7 +81,7 @@ class ReadInstances:
         return self.uses.on(record), stale
 
     def _looked_at(self, record: Instance) -> tuple[Instance, bool]:
-        if not _has_machine(record):
+        if record.machine is None or record.status in _NOTHING_THERE:
             return record, False
         fresh = (self.clock() - (record.seen_at or record.created_at)).total_seconds() < self.details_ttl
         if _left_to_its_step(record, self.clock()):
@@ -104,10 +104,10 @@ class ReadInstances:
     def connection(self, instance_id: str) -> Connection:
         """Fetched live, and neither stored nor logged."""
         record = stored(self.instances, instance_id)
-        if record.machine_id is None or record.machine_id in record.gone:
+        if record.machine is None:
             raise Conflict("INSTANCE_HAS_NO_MACHINE", f"{instance_id} is {record.status} and has no machine")
         try:
-            return self.novita.connection(record.machine_id, within=self.lookup_seconds * 5)
+            return self.novita.connection(record.machine, within=self.lookup_seconds * 5)
         except MachineNotFound:
             raise Conflict("INSTANCE_HAS_NO_MACHINE", "Novita does not show the machine") from None
 
@@ -147,11 +147,6 @@ class ReadInstances:
             return Seen(self.novita.get(machine_id, within=self.lookup_seconds), began)
         except MachineNotFound:
             return Missing(machine_id, began)
-
-
-def _has_machine(record: Instance) -> bool:
-    gone = record.machine_id is None or record.machine_id in record.gone
-    return not gone and record.status not in _NOTHING_THERE
 
 
 def _left_to_its_step(record: Instance, now: datetime) -> bool:

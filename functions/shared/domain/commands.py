@@ -168,8 +168,8 @@ def begin_again(decision: Decision) -> Decision:
 def _not_again(record: Instance) -> str | None:
     if record.status is not Status.FAILED:
         return f"is {record.status}, not failed"
-    if record.machine_id is not None and record.machine_id not in record.gone:
-        return f"has the machine {record.machine_id}: start or delete it"
+    if record.machine:
+        return f"has the machine {record.machine}: start or delete it"
     if record.duties or record.unsettled:
         return "has not settled yet: a machine may still have to be given back"
     if not record.spec.template_id:
@@ -208,7 +208,7 @@ def _without_machine(record: Instance) -> bool:
     """It has none, or none for long: one that is being deleted cannot be brought back."""
     owed = (duty for duty in record.duties if duty.machine_id == record.machine_id)
     leaving = any(duty.action is Action.DELETE for duty in owed)
-    return record.machine_id is None or record.machine_id in record.gone or leaving
+    return record.machine is None or leaving
 
 
 def _in_progress(record: Instance) -> Conflict:

@@ -170,6 +170,11 @@ class Instance:
         return self.status in AT_REST and not busy
 
     @property
+    def machine(self) -> str | None:
+        """The machine that it has, unless Novita has confirmed that it is no more."""
+        return None if self.machine_id in self.gone else self.machine_id
+
+    @property
     def queue(self) -> Queue:
         if self.status is Status.CREATING:
             return Queue.CREATE

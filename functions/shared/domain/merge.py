@@ -20,7 +20,6 @@ from functions.shared.domain.purchase import Outcome, Purchase
 from functions.shared.domain.reading import Reading, read
 from functions.shared.domain.rules.sightings import told
 from functions.shared.domain.status import Status
-from functions.shared.domain.survey import has_machine
 
 
 class Source(StrEnum):
@@ -71,7 +70,7 @@ def merge(
 ) -> list[Merged]:
     """`marked` has the record of every id that a mark names, whether it is among `records` or not."""
     present = {machine.id: machine for machine in machines if read(machine) is not Reading.GONE}
-    owners = {record.machine_id: record for record in records if has_machine(record)}
+    owners = {record.machine: record for record in records if record.machine}
     paired: dict[str, Merged] = {}
     alone: list[Merged] = []
     for machine in present.values():
@@ -96,7 +95,7 @@ def merge(
 def without_novita(records: Iterable[Instance]) -> Iterator[Merged]:
     """Novita cannot be asked: what is here is the newest there is."""
     for record in records:
-        known = Consistency.LOCAL_NEWER if has_machine(record) else Consistency.CONSISTENT
+        known = Consistency.LOCAL_NEWER if record.machine else Consistency.CONSISTENT
         yield Merged(Source.LOCAL, known, record)
 
 
@@ -142,9 +141,7 @@ def _agree(record: Instance, machine: Machine) -> bool:
 
 
 def _wants(record: Instance, machine: Machine) -> bool:
-    return (
-        not has_machine(record) and machine.id not in record.gone and record.status is not Status.TERMINATED
-    )
+    return record.machine is None and machine.id not in record.gone and record.status is not Status.TERMINATED
 
 
 def _adopted(
@@ -182,7 +179,7 @@ def _novita_only(machine: Machine, mark: Mark | None, record: Instance | None) -
 
 def _local_only(record: Instance, began: datetime, policy: Policy) -> Merged:
     """Absence from a list proves nothing, least of all where it was seen or is given back just now."""
-    if not has_machine(record):
+    if record.machine is None:
         return Merged(Source.LOCAL, Consistency.CONSISTENT, record)
     recent = (record.seen_at or record.created_at) > began - policy.settle
     newer = recent or record.duties or record.status in _UNDER_WAY

@@ -53,7 +53,7 @@ def survey(
     A machine that was seen after `missed_since` may not be in the list yet, so that it is not missed.
     """
     present = {machine.id: machine for machine in machines if read(machine) is not Reading.GONE}
-    having = {record.machine_id: record for record in records if has_machine(record)}
+    having = {record.machine: record for record in records if record.machine}
     strays, returned, orphans = [], [], []
     for machine in present.values():
         mark = read_mark(machine.name, deployment)
@@ -78,10 +78,6 @@ def survey(
         tuple(orphans),
         len(having),
     )
-
-
-def has_machine(record: Instance) -> bool:
-    return record.machine_id is not None and record.machine_id not in record.gone
 
 
 def _known(record: Instance, machine_id: str) -> bool:

@@ -101,8 +101,7 @@ def _all_gone_at(decision: Decision) -> datetime | None:
 
 def _end(decision: Decision) -> Decision:
     """Terminated is said of a machine only when Novita has confirmed that it is gone."""
-    machine_id = decision.record.machine_id
-    if machine_id is not None and machine_id not in decision.record.gone:
+    if machine_id := decision.record.machine:
         return decision.owe(machine_id, Action.DELETE)
     return decision.move(Status.TERMINATED).operate("completed")
 

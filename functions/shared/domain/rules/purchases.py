@@ -64,7 +64,7 @@ def _give_back(decision: Decision, machine_id: str) -> Decision:
     """Announced where nobody would expect it: beside the instance's own machine, or after the end."""
     record = decision.record
     owing = decision.owe(machine_id, Action.DELETE)
-    has_one = record.machine_id not in (None, machine_id, *record.gone)
+    has_one = record.machine not in (None, machine_id)
     if owing is decision or not (has_one or record.status is Status.TERMINATED):
         return owing
     return owing.note("orphan.detected", f"surplus machine {machine_id} is being deleted")
@@ -73,8 +73,7 @@ def _give_back(decision: Decision, machine_id: str) -> Decision:
 def wants_machine(record: Instance) -> bool:
     """Whether one that turns out bought is taken: by one that waits for it, or is to keep what it has."""
     kept = record.status is Status.FAILED and record.spec.keep_on_failure
-    has_one = record.machine_id is not None and record.machine_id not in record.gone
-    return not has_one and (record.status is Status.CREATING or kept)
+    return record.machine is None and (record.status is Status.CREATING or kept)
 
 
 def _later(decision: Decision, at_most: datetime) -> Decision:
