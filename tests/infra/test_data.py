@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.infra.template import Template
+from tests.unit.tables import INDEXES
 
 KEPT = ("AWS::DynamoDB::Table", "AWS::SecretsManager::Secret", "AWS::Logs::LogGroup")
 
@@ -40,11 +41,9 @@ def test_the_table_has_the_keys_that_the_functions_use(template: Template) -> No
         for index in table["GlobalSecondaryIndexes"]
     }
     assert indexes == {
-        "due": ([("due", "S"), ("dueAt", "N")], "KEYS_ONLY"),
-        "listed": ([("listed", "S"), ("id", "S")], "ALL"),
-        "status": ([("statusKey", "S"), ("id", "S")], "ALL"),
-        "lookup": ([("lookup", "S"), ("id", "S")], "ALL"),
-    }
+        name: ([(partition, "S"), (sort, kind)], carries)
+        for name, (partition, sort, kind, carries) in INDEXES.items()
+    }, "the unit tests' table has the same"
 
 
 def test_the_stream_wakes_announce_only_for_events_that_are_due(template: Template) -> None:

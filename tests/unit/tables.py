@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from itertools import count
 from typing import Any
 
@@ -10,6 +11,7 @@ from moto import mock_aws
 
 from functions.shared.adapters.instances import Instances
 from functions.shared.adapters.table import Table
+from tests.unit.builders import NOW
 
 # name: (partition key, sort key, its type, what it carries), as infra.table has them
 INDEXES = {
@@ -21,6 +23,21 @@ INDEXES = {
 
 
 _numbers = count(1)
+
+
+class Clock:
+    now: datetime = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+class Counted(Table):
+    reads = 0
+
+    def get(self, pk: str, sk: str) -> Any:
+        self.reads += 1
+        return super().get(pk, sk)
 
 
 @contextmanager

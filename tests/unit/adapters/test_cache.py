@@ -1,7 +1,6 @@
 """The shared cache: as old as the reader allows, shared through the table, and never an error."""
 
 import json
-from datetime import datetime
 from random import Random
 from typing import Any
 
@@ -11,23 +10,9 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from functions.shared.adapters.cache import SharedCache
 from functions.shared.adapters.table import Table, Write
 from tests.unit.builders import NOW, after
+from tests.unit.tables import Clock, Counted
 
 VALUE: Any = [{"name": "RTX 4090", "price": 0.25, "none": None, "ü": "🐴"}]
-
-
-class Clock:
-    now: datetime = NOW
-
-    def __call__(self) -> datetime:
-        return self.now
-
-
-class Counted(Table):
-    reads = 0
-
-    def get(self, pk: str, sk: str) -> Any:
-        self.reads += 1
-        return super().get(pk, sk)
 
 
 @pytest.fixture

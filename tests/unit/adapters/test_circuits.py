@@ -1,16 +1,14 @@
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
-from moto import mock_aws
 
 from functions.shared.adapters.circuits import Circuits
-from functions.shared.adapters.table import unmarshal
+from functions.shared.adapters.table import Table
 from functions.shared.domain.circuit import Go, Policy, Probe, Refused, State
 from functions.shared.domain.errors import NotNow
 
@@ -56,15 +54,16 @@ class Client:
 
 
 class World:
-    def __init__(self, client: Any) -> None:
-        self.real = client
+    def __init__(self, table: Table) -> None:
+        self.table = table
         self.now = NOW
         self._ids = count(1)
 
     def environment(self, policy: Policy | None = None) -> tuple[Circuits, Client]:
-        client: Any = Client(self.real)
+        client: Any = Client(self.table.client)
         new_id = lambda: f"{next(self._ids):026}"  # noqa: E731 - one line says it
-        return Circuits(client, "ostler", policy or Policy(), lambda: self.now, new_id, lambda: 0.5), client
+        made = Circuits(client, self.table.name, policy or Policy(), lambda: self.now, new_id, lambda: 0.5)
+        return made, client
 
     def pass_time(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
@@ -73,38 +72,12 @@ class World:
         return [item["type"] for item in self.items(name) if item["kind"] == "event"]
 
     def items(self, name: str) -> list[dict[str, Any]]:
-        found = self.real.query(
-            TableName="ostler",
-            KeyConditionExpression="pk = :pk",
-            ExpressionAttributeValues={":pk": {"S": f"circuit#{name}"}},
-        )
-        return [unmarshal(item) for item in found["Items"]]
-
-
-@pytest.fixture(scope="module")
-def dynamodb() -> Iterator[Any]:
-    with mock_aws():
-        yield boto3.client(
-            "dynamodb", region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test"
-        )
+        return self.table.query_all("pk = :pk", {":pk": f"circuit#{name}"})
 
 
 @pytest.fixture
-def world(dynamodb: Any) -> Iterator[World]:
-    dynamodb.create_table(
-        TableName="ostler",
-        KeySchema=[
-            {"AttributeName": "pk", "KeyType": "HASH"},
-            {"AttributeName": "sk", "KeyType": "RANGE"},
-        ],
-        AttributeDefinitions=[
-            {"AttributeName": "pk", "AttributeType": "S"},
-            {"AttributeName": "sk", "AttributeType": "S"},
-        ],
-        BillingMode="PAY_PER_REQUEST",
-    )
-    yield World(dynamodb)
-    dynamodb.delete_table(TableName="ostler")
+def world(table: Table) -> World:
+    return World(table)
 
 
 def fail(circuits: Circuits, name: str = "reads", times: int = 5) -> None:
@@ -350,7 +323,7 @@ def test_a_slow_read_does_not_hide_what_another_thread_has_learned(world: World)
 def test_a_circuit_that_was_deleted_by_hand_starts_anew(world: World) -> None:
     circuits, _ = world.environment()
     fail(circuits)
-    world.real.delete_item(TableName="ostler", Key={"pk": {"S": "circuit#reads"}, "sk": {"S": "circuit"}})
+    world.table.delete("circuit#reads", "circuit")
     world.pass_time(5)
 
     assert circuits.ask("reads") == Go("reads", 0)

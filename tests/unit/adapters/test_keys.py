@@ -1,31 +1,16 @@
 """API keys: found by their digest, trusted for a short time, dead soon after they are revoked."""
 
 import hashlib
-from datetime import datetime
 from typing import Any
 
 import pytest
 
 from functions.shared.adapters.keys import ApiKey, ApiKeys
 from functions.shared.adapters.table import Table, Write
-from tests.unit.builders import NOW, after
+from tests.unit.builders import after
+from tests.unit.tables import Clock, Counted
 
 KEY = "ost_" + "A1_-" * 10 + "xyz"
-
-
-class Clock:
-    now: datetime = NOW
-
-    def __call__(self) -> datetime:
-        return self.now
-
-
-class Counted(Table):
-    reads = 0
-
-    def get(self, pk: str, sk: str) -> Any:
-        self.reads += 1
-        return super().get(pk, sk)
 
 
 @pytest.fixture

@@ -1,14 +1,12 @@
 from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import boto3
 import pytest
 from botocore.exceptions import EndpointConnectionError
-from moto import mock_aws
 
 from functions.shared.adapters.limiter import Limiter
+from functions.shared.adapters.table import Table
 from functions.shared.domain.errors import NotNow
 from functions.shared.domain.limit import Kind
 
@@ -32,42 +30,21 @@ class Client:
 
 
 class World:
-    def __init__(self, client: Any) -> None:
-        self._client = client
+    def __init__(self, table: Table) -> None:
+        self._table = table
         self.now = datetime(2030, 1, 1, tzinfo=UTC)
 
     def environment(self, per_minute: int = 100) -> tuple[Limiter, Client]:
-        client: Any = Client(self._client)
-        return Limiter(client, "ostler", per_minute, lambda: self.now), client
+        client: Any = Client(self._table.client)
+        return Limiter(client, self._table.name, per_minute, lambda: self.now), client
 
     def pass_time(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
 
 
-@pytest.fixture(scope="module")
-def dynamodb() -> Iterator[Any]:
-    with mock_aws():
-        yield boto3.client(
-            "dynamodb", region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test"
-        )
-
-
 @pytest.fixture
-def world(dynamodb: Any) -> Iterator[World]:
-    dynamodb.create_table(
-        TableName="ostler",
-        KeySchema=[
-            {"AttributeName": "pk", "KeyType": "HASH"},
-            {"AttributeName": "sk", "KeyType": "RANGE"},
-        ],
-        AttributeDefinitions=[
-            {"AttributeName": "pk", "AttributeType": "S"},
-            {"AttributeName": "sk", "AttributeType": "S"},
-        ],
-        BillingMode="PAY_PER_REQUEST",
-    )
-    yield World(dynamodb)
-    dynamodb.delete_table(TableName="ostler")
+def world(table: Table) -> World:
+    return World(table)
 
 
 def test_environments_follow_each_other(world: World) -> None:
