@@ -29,7 +29,7 @@ def chosen() -> dict[str, object]:
     """The CLI passes cdk.json's context itself, and what `-c` adds; without it nobody else reads that."""
     if "CDK_CONTEXT_JSON" in os.environ:
         return {}
-    context: dict[str, object] = json.loads(CDK_JSON.read_text())["context"]
+    context: dict[str, object] = json.loads(CDK_JSON.read_text()).get("context", {})
     return context
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import boto3
+from botocore.exceptions import ClientError
 
 from functions.shared.domain.status import Status
 from local.command import command
@@ -104,13 +105,21 @@ def _unfinished(table: Any) -> list[str]:
         start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
 
 
+def _novita_key(secret_id: str) -> str:
+    """None where it is gone already, as after half a teardown: Novita then refuses to say what lives."""
+    try:
+        return str(boto3.client("secretsmanager").get_secret_value(SecretId=secret_id)["SecretString"])
+    except ClientError as error:
+        print(f"ostler: the Novita key cannot be read: {error}", file=sys.stderr)
+        return ""
+
+
 @command
 def main() -> int:
     deployed = Deployed.read(boto3.client("cloudformation"))
     table = boto3.resource("dynamodb").Table(deployed.table_name)
-    secret = boto3.client("secretsmanager").get_secret_value(SecretId=deployed.novita_secret_id)
     address = os.environ.get("NOVITA_API_BASE_URL") or REAL_ADDRESS
-    teardown = Teardown.read(table, address, secret["SecretString"])
+    teardown = Teardown.read(table, address, _novita_key(deployed.novita_secret_id))
     return teardown(
         lambda: subprocess.run(sys.argv[1:]).returncode,
         force=os.environ.get("TEARDOWN") == "force",

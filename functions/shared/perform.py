@@ -13,6 +13,7 @@ from functions.shared.domain.errors import (
     InvalidState,
     MachineNotFound,
     NoCapacity,
+    NotNow,
     NovitaForNow,
     NovitaRefused,
     OstlerError,
@@ -39,12 +40,8 @@ from functions.shared.domain.purchase import Outcome
 from functions.shared.domain.status import Status
 from functions.shared.watch import Watch
 
-_LONGEST_PURCHASE = timedelta(
-    seconds=60
-)  # from the intent to an answer, and some; what took longer was looked up
-
-
-# Of which Novita did not say whether it made them: more would only throw out whoever uses the machine.
+_LONGEST_PURCHASE = timedelta(seconds=60)  # from the intent to an answer; what took longer was looked up
+# Where Novita does not say whether it made them. More would only throw out whoever uses the machine.
 _MOST_RESTARTS = 2
 
 
@@ -135,8 +132,7 @@ class Calls:
         return any(record.bought_at - intended_at < _LONGEST_PURCHASE for intended_at in began)
 
     def _act(self, decision: Decision, call: Act) -> tuple[Decision, Observation]:
-        decision = decision.attempted(call.action)
-        began = self._clock()
+        before, decision, began = decision, decision.attempted(call.action), self._clock()
         act = {
             Action.START: self._novita.start,
             Action.RESTART: self._novita.restart,
@@ -157,6 +153,8 @@ class Calls:
             if _attempts(decision) < _MOST_RESTARTS:
                 return decision, self.postponed(error)
             return decision, Refused(fault_of(error), call, unclear=True)
+        except NotNow as error:  # it was not sent, or not taken: no attempt
+            return before, self.postponed(error)
         except NovitaForNow as error:
             return decision, self.postponed(error)
         return decision, Taken(call, self._clock())

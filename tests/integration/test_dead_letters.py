@@ -6,6 +6,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from functions.shared.adapters.table import unmarshal
+from functions.shared.domain.dead_letter import read_letter, unsaid
 from functions.shared.domain.messages import StepMessage
 from functions.shared.domain.status import Status
 from tests.integration.conftest import Build
@@ -195,6 +196,16 @@ def test_a_step_that_dies_again_and_again_in_monitor_is_one_record(world: World)
     status, refused = redrive(world, letter["id"])
     assert (status, refused["error"]["code"]) == (409, "NOT_REDRIVABLE")
     world.settle()
+
+
+def test_a_letter_that_was_redriven_stays_so_when_another_of_its_step_comes(world: World) -> None:
+    letters, step = world.wiring.dead_letters, StepMessage("inst_1", "t", "c").as_json()
+    first, second = (read_letter(name, "monitor", step, unsaid(4, world.now())) for name in ("m1", "m2"))
+    assert letters.add(first)
+    world.wiring.table.transact([letters.redriven(first, world.now())])
+
+    assert not letters.add(second)
+    assert ["redrivenAt" in one for one in dead(world)] == [True]
 
 
 def test_whoever_died_between_keeping_the_letter_and_failing_the_instance_is_finished_for(

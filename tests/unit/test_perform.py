@@ -7,7 +7,7 @@ import pytest
 from functions.shared.advance import combined
 from functions.shared.domain.decide import decide
 from functions.shared.domain.decision import Decision
-from functions.shared.domain.errors import NovitaForNow, OutcomeUnclear
+from functions.shared.domain.errors import NotNow, NovitaForNow, OutcomeUnclear
 from functions.shared.domain.instance import Action, Fault, Instance
 from functions.shared.domain.observation import Act, Look, Postponed, Refused, Seen
 from functions.shared.domain.status import Status
@@ -77,6 +77,16 @@ def test_a_restart_that_was_perhaps_made_is_asked_for_once_more_and_then_not_sai
     assert (ended.call, ended.record.pending) == (Look(OWN), None)
     assert looked.record.status is status
     assert not isinstance(looked.call, Act)
+
+
+def test_a_restart_that_was_not_sent_is_no_attempt() -> None:
+    first, postponed = _acted(_restarting(), Action.RESTART, NotNow("RATE_LIMIT_EXCEEDED", "no slot"))
+    assert isinstance(postponed, Postponed)
+
+    second, again = _acted(first.record, Action.RESTART, UNCLEAR)
+
+    assert isinstance(again, Postponed)
+    assert (second.record.operation and second.record.operation.attempts) == 1
 
 
 @pytest.mark.parametrize(("time_left", "within"), [(90.0, 20.0), (18.0, 8.0), (10.5, 0.5), (3.0, -7.0)])

@@ -11,8 +11,8 @@ from functions.shared.log import logger
 
 _KEPT = timedelta(days=14)
 _NOTE_KEPT = timedelta(days=1)  # the letter follows within minutes
-# This very message has not been buried yet.
-_OTHER_MESSAGE = f"{NEW} OR messageId <> :message"
+# This very message has not been buried yet, and nobody has redriven the one before.
+_OTHER_MESSAGE = f"{NEW} OR (messageId <> :message AND attribute_not_exists(redrivenAt))"
 # Nobody has redriven it before.
 _NOT_REDRIVEN = "attribute_exists(pk) AND attribute_not_exists(redrivenAt)"
 

@@ -119,7 +119,11 @@ class Instances:
                 "statusKey = :key", {":key": _status_key(status)}, index="status"
             )
         ]
-        return list(items.readable(items.read_record, found))
+        newest: dict[str, Instance] = {}  # one that changes meanwhile may be found in two statuses
+        for record in items.readable(items.read_record, found):
+            known = newest.get(record.id)
+            newest[record.id] = record if known is None or known.version < record.version else known
+        return list(newest.values())
 
     def events(self, instance_id: str, after: int = 0, limit: int | None = None) -> list[Event]:
         """In order, from the sequence that follows `after`."""

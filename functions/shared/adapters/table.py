@@ -16,6 +16,7 @@ Item = dict[str, Any]
 
 TABLE_FAILED = (ClientError, BotoCoreError)  # it refused, or did not answer
 _AT_ONCE = 100  # BatchGetItem's own limit
+_PARTS = 10  # in which a busy table may answer
 
 
 class _Numbers(TypeDeserializer):
@@ -72,14 +73,16 @@ class Table:
         return unmarshal(answer["Item"]) if "Item" in answer else None
 
     def get_all(self, keys: Iterable[tuple[str, str]]) -> Iterator[Item]:
-        """The items of those keys, in any order and perhaps a moment old; what is not there is left out."""
-        wanted = [{"pk": {"S": pk}, "sk": {"S": sk}} for pk, sk in keys]
+        """The items of those keys, in any order and perhaps a moment old, to be shown and not acted on: what
+        is not there, or what a busy table does not give, is left out."""
+        wanted = [{"pk": {"S": pk}, "sk": {"S": sk}} for pk, sk in dict.fromkeys(keys)]
         for start in range(0, len(wanted), _AT_ONCE):
             left: Any = {self.name: {"Keys": wanted[start:][:_AT_ONCE]}}
-            while left:  # a busy table answers in parts
+            for _ in range(_PARTS):
                 answer = self.client.batch_get_item(RequestItems=left)
                 yield from map(unmarshal, answer["Responses"].get(self.name, []))
-                left = answer.get("UnprocessedKeys")
+                if not (left := answer.get("UnprocessedKeys")):
+                    break
 
     def put(self, write: Write) -> None:
         try:

@@ -21,6 +21,11 @@ class Policy:
     settle: timedelta = timedelta(seconds=120)
     gone_confirm: timedelta = timedelta(seconds=10)
 
+    @property
+    def gone_after(self) -> timedelta:
+        """How long a machine must stay not found until it is gone."""
+        return max(self.gone_confirm, self.settle)
+
 
 @dataclass(frozen=True)
 class Decision:

@@ -442,3 +442,21 @@ def test_a_due_time_is_kept_to_the_millisecond(table: Table, instances: Instance
     item = table.get(ID, "record")
     assert item
     assert item["dueAt"] == int(NOW.timestamp()) * 1000 + 1500
+
+
+def test_one_that_changes_while_the_live_ones_are_read_is_there_once_and_as_it_is_now(
+    table: Table, instances: Instances
+) -> None:
+    before = instances.add(created())
+    after_it = instances.save(deciding(before).move(Status.STARTING))
+    found = [items.record_item(before), items.record_item(after_it)]
+
+    class Changing(Table):
+        """The index had it in one status when that was asked for, and in the next one by then."""
+
+        def query_all(self, *_: Any, **__: Any) -> list[Any]:
+            return [found.pop(0)] if found else []
+
+    changing = Changing(table.client, table.name)
+
+    assert instances_in(changing).all_live() == [after_it]

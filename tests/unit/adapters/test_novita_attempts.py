@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
-from functions.shared.adapters.novita.attempts import PROBE, Attempts, TimeLimits
+from functions.shared.adapters.novita.attempts import FAIR_SECONDS, PROBE, Attempts, TimeLimits
 from functions.shared.adapters.novita.calls import Answer, Call, Lost, Repeat
 from functions.shared.adapters.novita.gate import Slot
 from functions.shared.domain.circuit import Circuit, Go, Permit, Probe, Refused
@@ -329,6 +330,18 @@ def test_a_probe_that_fails_sends_nothing_else_and_is_not_repeated() -> None:
     assert isinstance(error, NotNow)
     assert error.code == "CIRCUIT_BREAKER_OPEN"
     assert [path for path, _ in world.sent] == [PROBE.path]
+    assert world.told == ["Probe failed"]
+
+
+def test_a_probe_that_is_given_up_has_failed_however_little_time_it_had() -> None:
+    class Sluggish(World):
+        def enter(self, *_: Any, **__: Any) -> None:
+            self.time += 0.02
+
+    world = Sluggish([LATE], permits=[PROBING])
+
+    assert isinstance(world.make(READ, within=FAIR_SECONDS + 0.01), NotNow)
+    assert world.sent[0][1] < FAIR_SECONDS
     assert world.told == ["Probe failed"]
 
 

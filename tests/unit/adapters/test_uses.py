@@ -53,3 +53,21 @@ def test_a_table_that_answers_in_parts_is_asked_for_the_rest(table: Table) -> No
 
     assert found == {id_: after(number) for number, id_ in enumerate(ids)}
     assert max(busy.asked) == 100
+
+
+def test_a_table_that_gives_nothing_is_not_asked_for_ever(table: Table) -> None:
+    class Throttled(Busy):
+        def batch_get_item(self, RequestItems: Any) -> Any:  # noqa: N803 - boto3's own name
+            self.asked.append(1)
+            return {"Responses": {}, "UnprocessedKeys": RequestItems}
+
+    throttled = Throttled(table.client)
+
+    assert Uses(Table(throttled, table.name)).of(["inst_1"]) == {}  # type: ignore[arg-type]
+    assert len(throttled.asked) <= 10
+
+
+def test_one_that_is_shown_twice_is_read_once(table: Table) -> None:
+    Uses(table).note("inst_1", after(1))
+
+    assert Uses(table).of(["inst_1", "inst_1"]) == {"inst_1": after(1)}

@@ -199,6 +199,21 @@ def test_a_start_is_timed_from_when_novita_took_it_and_kept_apart() -> None:
     assert decision.booted == estimate.Booted("start", "p1", "", 20.0)
 
 
+@pytest.mark.parametrize(
+    "record",
+    [
+        starting(ready_at=ago(9000), acted_at=ago(9000), product_id="p1"),
+        starting(acted_at=ago(9000), product_id="p1", operation=new_operation(Action.START)),
+    ],
+    ids=["a restart that nobody confirmed", "a start of what ran already"],
+)
+def test_what_came_up_after_no_call_of_ours_teaches_nothing(record: Instance) -> None:
+    decision = decide(record, Seen(new_machine("running"), NOW), NOW, POLICY)
+
+    assert decision.events
+    assert decision.booted is None
+
+
 @pytest.mark.parametrize("status", [Status.EXITED, Status.MIGRATING, Status.READY])
 def test_only_what_was_starting_teaches(status: Status) -> None:
     record = new_instance(status, product_id="p1")

@@ -126,7 +126,8 @@ class Attempts:
         measure(NOVITA_CALLS, by=call.circuit)
         measure(NOVITA_LATENCY, 1000 * (self._clock() - began), by=call.circuit)
         result = judge(call, outcome)
-        if isinstance(result, Verdict) and _gave_up(outcome) and at_most < self._limits.fair(call):
+        hurried = at_most < self._limits.fair(call) and not isinstance(permit, Probe)
+        if isinstance(result, Verdict) and _gave_up(outcome) and hurried:
             result = replace(result, counts=False)
         if isinstance(result, Verdict):
             self._report(call, permit, result)

@@ -91,12 +91,8 @@ def _all_gone_at(decision: Decision) -> datetime | None:
     record, policy = decision.record, decision.policy
     if record.status not in _OVER or record.unsettled or not all(duty.missing_at for duty in record.duties):
         return None
-    times = (
-        max(duty.missing_at + policy.gone_confirm, duty.seen_at + policy.settle)
-        for duty in record.duties
-        if duty.missing_at
-    )
-    return min(times, default=None)
+    missing = (duty.missing_at + policy.gone_after for duty in record.duties if duty.missing_at)
+    return min(missing, default=None)
 
 
 def _end(decision: Decision) -> Decision:

@@ -60,7 +60,7 @@ def missing(decision: Decision, machine_id: str, began: datetime) -> Decision:
     record, policy = decision.record, decision.policy
     if duty := _duty(decision, machine_id):
         current = began >= duty.seen_at and (duty.asked_at is None or began > duty.asked_at)
-        if current and _confirmed_gone(duty.missing_at, duty.seen_at, began, policy):
+        if current and _confirmed_gone(duty.missing_at, began, policy):
             return gone(decision, machine_id)
         missing_at = duty.missing_at or began if current else duty.missing_at
         decision = decision.with_duty(replace(duty, missing_at=missing_at, checked_at=decision.step))
@@ -69,11 +69,9 @@ def missing(decision: Decision, machine_id: str, began: datetime) -> Decision:
     decision = decision.having(looked_at=decision.step)
     if stale(decision, began):
         return decision
-    if _confirmed_gone(record.missing_at, record.seen_at or record.created_at, began, policy):
+    if _confirmed_gone(record.missing_at, began, policy):
         return gone(decision, machine_id)
-    if record.missing_at is None:  # until now it was there: sweeps that see it at rest do not write that down
-        decision = decision.having(missing_at=began, seen_at=began)
-    return decision.having(doubted=True)
+    return decision.having(missing_at=record.missing_at or began, doubted=True)
 
 
 def unlisted(decision: Decision, machine_id: str, began: datetime) -> Decision:
@@ -113,13 +111,17 @@ def ready(decision: Decision) -> Decision:
 
 
 def _booted(record: Instance, began: datetime) -> Booted | None:
-    """It came up at some time between the sighting before and this one."""
+    """It came up at some time between the sighting before and this one; None if no call of ours, or one for
+    something else, was what it came up after."""
+    operation = record.operation if record.starting_again else None
     if record.acted_at is None or not record.product_id:
+        return None
+    if record.acted_at < operation.began_at if operation else record.ready_at is not None:
         return None
     not_before = max(record.acted_at, record.seen_at or record.acted_at)
     seconds = (not_before - record.acted_at + (began - not_before) / 2).total_seconds()
-    kind = record.operation.kind if record.operation and record.starting_again else "create"
-    return Booted(str(kind), record.product_id, record.region or "", seconds)
+    kind = str(operation.kind) if operation else "create"
+    return Booted(kind, record.product_id, record.region or "", seconds)
 
 
 def told(shown: tuple[Endpoint, ...], known: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
@@ -134,13 +136,10 @@ def stale(decision: Decision, began: datetime) -> bool:
     return (acted_at is not None and began <= acted_at) or (seen_at is not None and began < seen_at)
 
 
-def _confirmed_gone(missing_at: datetime | None, seen_at: datetime, began: datetime, policy: Policy) -> bool:
-    """Not found twice, well apart, and long after it was last seen."""
-    return (
-        missing_at is not None
-        and began - missing_at >= policy.gone_confirm
-        and began - seen_at >= policy.settle
-    )
+def _confirmed_gone(missing_at: datetime | None, began: datetime, policy: Policy) -> bool:
+    """Not found, and still not long after. Until it was first not found it counts as there, whenever it was
+    last seen: sweeps that see a machine at rest do not write that down."""
+    return missing_at is not None and began - missing_at >= policy.gone_after
 
 
 def _follow(decision: Decision, machine: Machine, began: datetime) -> Decision:
