@@ -11,6 +11,7 @@ from bench.environments import (
     Environment,
     Place,
 )
+from functions.shared.catalog import BEGIN_SECONDS
 from functions.shared.domain.errors import NotNow
 from functions.shared.domain.limit import Kind
 
@@ -102,14 +103,14 @@ class Burst:
 
 
 def burst_of_creates(place: Place) -> Burst:
-    """Everybody takes what is to be had for creates, then one delete comes and one look."""
+    """Everybody begins as many creates as there may be, then one delete comes and one look."""
     fleet = place.fleet()
 
     def take_all(environment: Environment) -> list[float]:
         waits: list[float] = []
         try:
             while True:
-                waits.append(environment.limiter.take("normal", 15, buying=True))
+                waits.append(environment.limiter.take("normal", BEGIN_SECONDS))
         except NotNow:
             return waits
 

@@ -206,3 +206,13 @@ def test_a_machine_of_the_same_name_but_not_of_our_mark_is_not_taken_for_ours(wo
     record, _ = _only(world)
     assert record.machine_id != stranger["id"]
     assert {machine["id"] for machine in world.simulator.live()} == {record.machine_id, stranger["id"]}
+
+
+def test_a_rate_limit_that_carries_little_puts_a_purchase_off_and_wastes_none(build: Build) -> None:
+    world = build(NOVITA_RATE_LIMIT="6")
+    instance_id = world.create()
+
+    world.settle()
+
+    assert world.record(instance_id).status is Status.RUNNING
+    assert world.record(instance_id).purchases == 1

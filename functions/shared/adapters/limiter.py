@@ -86,8 +86,7 @@ class Limiter:
         Raises NotNow if that would be longer than the caller may wait, or if the table fails a purchase.
         """
         now = _micros(self._clock())
-        longest = limit.LONGEST_WAIT_TO_BUY if buying else limit.LONGEST_WAIT
-        latest = now + min(round(max(0.0, wait_at_most) * limit.SECOND), longest)
+        latest = now + min(round(max(0.0, wait_at_most) * limit.SECOND), limit.LONGEST_WAIT)
         slot = self._allotted(now, latest) if kind == "normal" else None
         if slot is None:
             slot = self._reserved(kind, now, latest, buying)

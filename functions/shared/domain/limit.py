@@ -19,10 +19,8 @@ URGENT_SHARE = 0.10
 URGENT_BURST = 0.05
 
 # Nobody waits longer for a slot: the message comes back instead. It also bounds how many slots are given
-# out ahead, which is what the reserve cannot take back. A purchase is content with less, so that however many
-# are wanted, there is always room behind them for a look at what was bought already.
+# out ahead, which is what the reserve cannot take back.
 LONGEST_WAIT = 15 * SECOND
-LONGEST_WAIT_TO_BUY = 5 * SECOND
 # Slots are taken several at a time where that many pass in this time, and may be used this late.
 BATCH_TIME = SECOND // 4
 

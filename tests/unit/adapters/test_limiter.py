@@ -7,6 +7,7 @@ from botocore.exceptions import EndpointConnectionError
 
 from functions.shared.adapters.limiter import Limiter
 from functions.shared.adapters.table import Table
+from functions.shared.catalog import BEGIN_SECONDS
 from functions.shared.domain.errors import NotNow
 from functions.shared.domain.limit import Kind
 
@@ -187,7 +188,7 @@ def test_however_many_purchases_want_a_slot_there_is_one_for_a_look(world: World
     for tick in range(120):  # one minute
         for buyer in buyers:
             try:
-                buyer.take("normal", 15, buying=True)
+                buyer.take("normal", BEGIN_SECONDS)
                 bought += 1
             except NotNow:
                 continue

@@ -1,7 +1,7 @@
 """How often a call goes out, after which waits, and what the circuit and the limiter are told."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -287,6 +287,14 @@ def test_a_purchase_does_not_wait_for_a_slot_into_the_time_of_its_answer() -> No
     assert isinstance(error, NotNow)
     assert error.retry_after == 5.0
     assert world.told == ["Go unused"]
+
+
+def test_a_call_may_be_content_with_less_of_a_wait_than_its_caller_has() -> None:
+    modest = replace(READ, slot_wait=5.0)
+
+    assert World([FINE], slot_waits=[5.0]).make(modest) == FINE
+    assert isinstance(World([FINE], slot_waits=[5.1]).make(modest), NotNow)
+    assert World([FINE], slot_waits=[5.1]).make(READ) == FINE
 
 
 def test_the_wait_for_a_slot_is_part_of_the_callers_time() -> None:

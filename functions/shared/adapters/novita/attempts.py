@@ -111,7 +111,8 @@ class Attempts:
     def _send(self, call: Call, permit: Permit, slot: Slot, until: float) -> Answer | Verdict:
         least = self._limits.fair(call) if isinstance(permit, Probe) else self._limits.least(call)
         try:
-            self._limiter.enter(slot, self._left(call, until - least), self._wait, buying=call.buys)
+            patience = min(self._left(call, until - least), call.slot_wait)
+            self._limiter.enter(slot, patience, self._wait, buying=call.buys)
             began = self._clock()
             at_most = min(self._limits.whole(call), self._left(call, until))
             outcome = self._transport.send(

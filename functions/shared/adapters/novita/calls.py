@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from math import inf
 from typing import Any
 
 from functions.shared.adapters.novita.gate import Circuit
@@ -28,6 +29,7 @@ class Call:
     machine_id: str = ""  # whose absence a not-found means
     template_id: str = ""
     image_auth_by_id: bool = False
+    slot_wait: float = inf  # seconds that it waits for a slot at most, of all that its caller has
 
     @property
     def buys(self) -> bool:

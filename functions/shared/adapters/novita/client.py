@@ -4,6 +4,7 @@ import random as chance
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from math import inf
 from typing import Any, TypeVar
 
 from functions.shared.adapters.novita import orders, reading
@@ -64,13 +65,14 @@ class Novita:
         asked = {name: value for name, value in query.items() if value}
         return self._entries(Call("list products", "GET", "/products", asked), reading.product, within)
 
-    def template(self, template_id: str, *, within: float) -> Template:
+    def template(self, template_id: str, *, within: float, slot_wait: float = inf) -> Template:
         call = Call(
             f"show template {template_id}",
             "GET",
             "/template",
             {"templateId": template_id},
             template_id=template_id,
+            slot_wait=slot_wait,
         )
         answer = self._attempts.make(call, within).body
         found = reading.template(answer.get("template", answer), template_id)
