@@ -47,11 +47,18 @@ class Line:
     @property
     def broken(self) -> list[str]:
         """What was promised and does not hold."""
+        too_many = self.figures.most_calls_in_a_minute > MOST_CALLS
+        return [f"more than {MOST_CALLS:g} calls in 60 s"] * too_many + self.wrong
+
+    @property
+    def wrong(self) -> list[str]:
+        """Of that, what could be helped: the gets that a list without endpoints makes necessary cannot."""
         own, fixed = self.figures, self.figures.at_fixed_interval()
         broken = []
-        counted = own.most_calls_in_a_minute if self.told else own.most_reads_in_a_minute
-        if counted > MOST_CALLS:
-            broken.append(f"more than {MOST_CALLS:g} calls in 60 s")
+        if self.told and own.most_calls_in_a_minute > MOST_CALLS:
+            broken.append("although the list tells everything")
+        if own.most_reads_in_a_minute > MOST_CALLS:
+            broken.append(f"more than {MOST_CALLS:g} reads of the list in 60 s")
         if not self.told and len(own.gets) > MOST_GETS * len(own.boots):
             broken.append("more than one get for each machine that came up")
         if own.pending == 1 and own.mean_delay > MOST_OF_FIXED * fixed.mean_delay:
@@ -70,7 +77,7 @@ class Line:
             f"{own.calls_per_minute:>11.1f}{own.most_calls_in_a_minute:>9}"
             f"{own.mean_delay:>9.1f}{own.late_delay:>8.1f}"
             f"{fixed.calls_per_minute:>14,.1f}{fixed.mean_delay:>9.1f}{fixed.late_delay:>8.1f}"
-            f"   {'; '.join(self.broken) or ('' if self.told else gets)}"
+            f"   {'; '.join([*self.broken, *([] if self.told else [gets])])}"
         )
 
 
@@ -102,14 +109,14 @@ def main() -> int:
     good = True
     for line in lines():
         print(line, flush=True)
-        good &= not line.broken
+        good &= not line.wrong
     print(
-        "where the list has no endpoints, each machine that has come up costs one get more, as it cost one\n"
-        "purchase: the bound then is on the reads of the list and one get for each, and the sum may pass it"
+        "where the list has no endpoints, each machine that comes up costs one get more, whatever is done;\n"
+        "a NO for the sum of calls is that price, and fails nothing here; too many reads or gets would:"
     )
     for line in lines_without_endpoints():
         print(line, flush=True)
-        good &= not line.broken
+        good &= not line.wrong
     return 0 if good else 1
 
 
