@@ -116,7 +116,8 @@ def _booted(record: Instance, began: datetime) -> Booted | None:
     operation = record.operation if record.starting_again else None
     if record.acted_at is None or not record.product_id:
         return None
-    if record.acted_at < operation.began_at if operation else record.ready_at is not None:
+    answers_us = record.acted_at >= operation.began_at if operation else record.ready_at is None
+    if not answers_us:
         return None
     not_before = max(record.acted_at, record.seen_at or record.acted_at)
     seconds = (not_before - record.acted_at + (began - not_before) / 2).total_seconds()
