@@ -31,13 +31,13 @@ def assert_books_balance(simulator: Simulator, dynamodb: Any, table_name: str) -
     unrest = [f"{record.id} is {record.status}" for record in records if not record.at_rest]
     assert not unrest, f"not at rest: {unrest}"
     deployment = deployment_id(dynamodb, table_name)
-    known = {record.machine_id: record.id for record in records}  # imported ones lack our mark
+    expected = {record.machine_id: record.id for record in records if should_have_machine(record)}
+    known = {record.machine_id: record.id for record in records} | expected  # imported ones may lack our mark
     live = {
-        machine["id"]: mark.instance_id if mark else known[machine["id"]]
+        machine["id"]: known.get(machine["id"]) or (mark and mark.instance_id)
         for machine in simulator.live()
         if (mark := read_mark(machine["name"], deployment) if deployment else None) or machine["id"] in known
     }
-    expected = {record.machine_id: record.id for record in records if should_have_machine(record)}
     assert live == expected, f"live at Novita: {live}; expected: {expected}"
 
 

@@ -48,7 +48,7 @@ class Adopt:
         self, machine_id: str, name: str | None, webhook_url: str | None, actor: str, asked: Question | None
     ) -> Answer:
         began = self.clock()
-        machine = self._free(machine_id)
+        machine, former = self._free(machine_id)
         decision = begin_import(
             instance_id=new_instance_id(began),
             name=name or machine.name or machine_id,
@@ -60,25 +60,28 @@ class Adopt:
             policy=self.policy,
         )
         given = Answer(201, {**instance_view(decision.record)}, f"/api/instances/{decision.record.id}")
-        also = [self.instances.owned(machine_id, decision.record.id)]
+        also = [self.instances.owned(machine_id, decision.record.id, former)]
         if asked:
             also.append(self.answers.write(asked, given))
         self.advance.nudge(self.instances.add(decision, also), decision.now)
         return given
 
-    def _free(self, machine_id: str) -> Machine:
-        """As Novita shows it; an error where it is not there or somebody's already."""
+    def _free(self, machine_id: str) -> tuple[Machine, str | None]:
+        """As Novita shows it, and whose it was; an error where it is not there or somebody's already."""
         try:
             machine = self.novita.get(machine_id, within=self.lookup_seconds)
         except MachineNotFound:
             raise NotFound("INSTANCE_NOT_FOUND", f"Novita has no machine {machine_id}") from None
         mark = read_mark(machine.name, self.deployment())
-        # With our mark and no record it is an orphan, and this is its way back.
-        if mark and self.instances.get(mark.instance_id):
-            raise _managed(machine_id, mark.instance_id)
-        if owner := self.instances.owner(machine_id):
-            raise _managed(machine_id, owner)
-        return machine
+        owner = self.instances.owner(machine_id)
+        # An orphan has our mark and no record, and one that vanished has a record that gave it up: this is
+        # their way back.
+        for instance_id in filter(None, (mark.instance_id if mark else None, owner)):
+            record = self.instances.get(instance_id)
+            if record.gave_up(machine_id) if record else instance_id != owner:
+                continue
+            raise _managed(machine_id, instance_id)
+        return machine, owner
 
 
 def _managed(machine_id: str, instance_id: str | None) -> Conflict:

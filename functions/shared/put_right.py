@@ -126,7 +126,7 @@ class PutRight:
 
     def _deleted(self, stray: Stray) -> bool:
         """Only what is, at this very moment, a machine with our mark and nobody's."""
-        if not self._still_ours(stray) or self.instances.get(stray.mark.instance_id) is not None:
+        if not self._still_ours(stray) or self._owned(stray):
             return False
         try:
             self.novita.delete(stray.machine.id, within=self.within())
@@ -136,6 +136,12 @@ class PutRight:
         logger.warning("orphan deleted", novita_id=stray.machine.id)
         measure(ORPHANS_DELETED)
         return True
+
+    def _owned(self, stray: Stray) -> bool:
+        """Read last, and consistently: it may have been imported while the sweep ran."""
+        return self.instances.get(stray.mark.instance_id) is not None or bool(
+            self.instances.owner(stray.machine.id)
+        )
 
     def _still_ours(self, stray: Stray) -> bool:
         try:

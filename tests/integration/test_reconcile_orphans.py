@@ -107,6 +107,25 @@ def test_what_is_no_orphan_at_the_last_moment_is_not_deleted(build: Build) -> No
     assert live(world) == {orphan}
 
 
+def test_an_orphan_that_is_imported_while_the_sweep_runs_is_not_deleted(build: Build) -> None:
+    world = build(ORPHAN_POLICY="delete", ORPHAN_AGE="0")
+    orphan = put(world, new_instance_id(world.now()))
+    world.advance(5)
+    world.sweep()
+
+    def import_it(made: Made) -> None:
+        if made.name == "novita GET /gpu/instance":  # the sweep's last look before it deletes
+            world.wire.after = None
+            body = {"novitaInstanceId": orphan}
+            assert world.elsewhere(lambda: world.call("POST", "/api/instances/import", body))[0] == 201
+
+    world.wire.after = import_it
+    counts = world.sweep()
+
+    assert (counts["orphans"], counts["orphans_deleted"]) == (1, 0)
+    assert live(world) == {orphan}
+
+
 def test_orphans_that_are_known_brake_no_sweep(world: World) -> None:
     (instance_id,) = running(world)
     orphans = [put(world, new_instance_id(world.now() + timedelta(seconds=n))) for n in range(6)]

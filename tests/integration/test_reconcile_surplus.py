@@ -92,8 +92,8 @@ def test_a_machine_that_turns_up_while_its_instance_is_deleted_is_deleted_too(wo
     assert world.record(instance_id).status is Status.TERMINATED
 
 
-def test_a_machine_that_was_declared_gone_and_is_there_is_deleted(world: World) -> None:
-    """Novita denied it for long enough to be believed, and it cost money all the time."""
+def test_a_machine_that_vanished_and_is_back_is_told_of_and_kept_and_can_be_imported(world: World) -> None:
+    """Novita denied it for long enough to be believed; nobody here had asked for its end."""
     (instance_id,) = running(world)
     machine_id = machine_of(world, instance_id)
     world.simulator.fault(
@@ -105,6 +105,33 @@ def test_a_machine_that_was_declared_gone_and_is_there_is_deleted(world: World) 
             world.run(60)
     world.simulator.clear_faults()
     assert world.record(instance_id).status is Status.TERMINATED
+
+    for _ in range(3):
+        world.sweep()
+        world.settle()
+        world.advance(60)
+
+    assert live(world) == {machine_id}
+    assert world.record(instance_id).at_rest
+    assert world.history(instance_id).count("orphan.detected") == 1
+    assert world.simulator.calls("/gpu/instance/delete") == []
+    status, imported = world.call("POST", "/api/instances/import", {"novitaInstanceId": machine_id})
+    assert (status, imported["status"]) == (201, "running")
+    again, _ = world.call("POST", "/api/instances/import", {"novitaInstanceId": machine_id})
+    assert again == 409
+
+
+def test_a_machine_that_was_deleted_and_is_there_all_the_same_is_deleted_again(world: World) -> None:
+    (instance_id,) = running(world)
+    machine_id = machine_of(world, instance_id)
+    world.simulator.fault("status", "/gpu/instance/delete", status=400, reason="RESOURCE_NOT_FOUND")
+    world.simulator.fault(
+        "status", path="/gpu/instance", method="GET", status=400, reason="RESOURCE_NOT_FOUND"
+    )
+    world.call("DELETE", f"/api/instances/{instance_id}")
+    world.settle()
+    world.simulator.clear_faults()
+    assert world.record(instance_id).status is Status.TERMINATED
     assert live(world) == {machine_id}
 
     world.sweep()
@@ -112,6 +139,33 @@ def test_a_machine_that_was_declared_gone_and_is_there_is_deleted(world: World) 
 
     assert live(world) == set()
     assert world.record(instance_id).at_rest
+
+
+@pytest.mark.parametrize("count", [1, 3, 8])
+def test_a_gateway_that_has_lost_its_routes_ends_nothing(world: World, count: int) -> None:
+    """404 without a reason, for four minutes, while everybody reads and sweeps: it is no answer."""
+    instances = running(world, count)
+    before = {id_: world.record(id_).status for id_ in instances}
+    world.simulator.fault(
+        "garbage",
+        status=404,
+        body='{"code": 404, "message": "route not found"}',
+        contentType="application/json",
+    )
+    for _ in range(8):
+        for instance_id in instances:
+            _, shown = world.call("GET", f"/api/instances/{instance_id}")
+            assert (shown["status"], shown["stale"]) == ("running", True)
+        world.sweep()
+        world.run(30)
+
+    world.simulator.clear_faults()
+    world.run(600)
+    world.settle()
+
+    assert {id_: world.record(id_).status for id_ in instances} == before
+    assert len(live(world)) == count
+    assert world.simulator.calls(method="POST") == []
 
 
 def test_a_list_that_still_shows_what_is_gone_changes_nothing(world: World) -> None:

@@ -70,11 +70,10 @@ class Instances:
         """Store the intent to buy together with the instance's knowledge of it."""
         return self.save(decision, [Write(items.purchase_item(purchase), NEW)])
 
-    def owned(self, machine_id: str, instance_id: str) -> Write:
+    def owned(self, machine_id: str, instance_id: str, former: str | None = None) -> Write:
         """To be put into the transaction that takes a machine under management: nobody else has it."""
-        return Write(
-            {"pk": f"machine#{machine_id}", "sk": "owner", "kind": "owner", "instanceId": instance_id}, NEW
-        )
+        item = {"pk": f"machine#{machine_id}", "sk": "owner", "kind": "owner", "instanceId": instance_id}
+        return Write(item, "instanceId = :former", {":former": former}) if former else Write(item, NEW)
 
     def owner(self, machine_id: str) -> str | None:
         item = self._table.get(f"machine#{machine_id}", "owner")

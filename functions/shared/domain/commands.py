@@ -131,7 +131,12 @@ def begin_delete(decision: Decision, operation_id: str) -> Decision:
         return decision
     decision = _operate(decision, Action.DELETE, operation_id)
     decision = decision.move(
-        Status.DELETING, deadline_at=None, pending=None, health_check=None, next_check_at=decision.now
+        Status.DELETING,
+        deadline_at=None,
+        pending=None,
+        health_check=None,
+        next_check_at=decision.now,
+        vanished=(),  # whatever of it returns is to be deleted, now that somebody asks
     )
     return decision.owe(record.machine_id, Action.DELETE) if record.machine_id else decision
 

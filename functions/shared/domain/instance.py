@@ -136,6 +136,9 @@ class Instance:
     unsettled: bool = False  # a purchase may still turn out bought
     unseen_at: datetime | None = None  # when the machine of an unclear purchase was first looked for in vain
     gone: tuple[str, ...] = ()  # machines of ours that Novita confirmed gone
+    vanished: tuple[
+        str, ...
+    ] = ()  # those of them whose end nobody had asked for: never deleted if they return
     machine_id: str | None = None
     region: str | None = None
     product_id: str | None = None
@@ -173,6 +176,10 @@ class Instance:
     def machine(self) -> str | None:
         """The machine that it has, unless Novita has confirmed that it is no more."""
         return None if self.machine_id in self.gone else self.machine_id
+
+    def gave_up(self, machine_id: str) -> bool:
+        """It ended because the machine had vanished: one that is back may be somebody else's."""
+        return self.status is Status.TERMINATED and machine_id in self.vanished
 
     @property
     def queue(self) -> Queue:

@@ -261,6 +261,7 @@ FULL = Instance(
     purchases=3,
     unsettled=True,
     gone=("m-1", "m-2"),
+    vanished=("m-3",),
     machine_id="m-3",
     region="AS-SGP-02",
     product_id="p-1",

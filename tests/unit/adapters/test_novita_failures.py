@@ -91,8 +91,7 @@ def test_a_key_that_is_not_taken_is_an_authentication_failure(answer: Answer) ->
     [
         said(400, "RESOURCE_NOT_FOUND"),
         said(404, "RESOURCE_NOT_FOUND"),
-        said(404),
-        said(404, "INSTANCE_NOT_FOUND"),
+        said(410, "RESOURCE_NOT_FOUND"),
     ],
 )
 def test_novitas_own_not_found_means_that_there_is_no_such_machine(answer: Answer) -> None:
@@ -108,6 +107,11 @@ def test_novitas_own_not_found_means_that_there_is_no_such_machine(answer: Answe
         Answer(404, []),
         Answer(404, {}),
         Answer(404, {"message": "no Route matched with those values"}),
+        Answer(404, {"code": 404, "message": "route not found"}),
+        Answer(404, {"code": 404, "reason": "", "message": "route not found", "metadata": {}}),
+        Answer(410, {"code": 410}),
+        said(404, "NOT_FOUND"),
+        said(404, "SOMETHING_NEW"),
         said(500, "RESOURCE_NOT_FOUND"),
         said(502, "TEMPLATE_NOT_FOUND"),
         Answer(503, {"code": 404}),
@@ -122,6 +126,14 @@ def test_what_a_broken_proxy_or_an_outage_says_is_no_absence(answer: Answer) -> 
 
 def test_a_404_of_a_broken_proxy_bought_nothing_and_is_not_for_good() -> None:
     assert type(verdict(CREATE, Answer(404)).error) is NotNow
+
+
+def test_a_404_without_a_reason_counts_like_a_5xx_and_one_with_a_reason_does_not() -> None:
+    lost = verdict(GET, Answer(404, {"code": 404, "message": "route not found"}))
+    told = verdict(GET, said(404, "RESOURCE_NOT_FOUND"))
+
+    assert (lost.counts, lost.again) == (True, True)
+    assert (told.counts, told.again) == (False, False)
 
 
 @pytest.mark.parametrize("reason", ["TEMPLATE_NOT_FOUND", "TEMPLATE_IS_PRIVATE"])
@@ -164,11 +176,13 @@ def test_a_429_without_retry_after_still_names_a_wait() -> None:
 
 
 @pytest.mark.parametrize("status", range(400, 500))
-def test_no_4xx_counts_against_the_circuit_or_makes_a_purchase_unclear(status: int) -> None:
+def test_no_4xx_with_a_reason_counts_against_the_circuit_and_none_makes_a_purchase_unclear(
+    status: int,
+) -> None:
     for answer in (Answer(status), said(status, "UNKNOWN"), said(status, "SOMETHING_NEW")):
         for call in EVERY_CALL:
             found = verdict(call, answer)
-            assert not found.counts
+            assert found.counts is (status in (404, 410) and not answer.reason)
             assert not isinstance(found.error, OutcomeUnclear)
 
 

@@ -175,27 +175,6 @@ def test_an_instance_that_cannot_begin_again_says_why(record: Instance, why: str
     assert refused.value.code == "NOT_REDRIVABLE"
 
 
-@pytest.mark.parametrize("status", [Status.TERMINATED, Status.FAILED, Status.DELETING])
-def test_a_machine_that_is_back_from_the_dead_is_given_back(status: Status) -> None:
-    record = new_instance(status, gone=(OWN,))
-
-    decision = decide(record, Returned(OWN), NOW, POLICY)
-
-    assert decision.record.gone == ()
-    assert [(duty.machine_id, duty.action) for duty in decision.record.duties] == [(OWN, Action.DELETE)]
-    assert not decision.record.at_rest
-    told = [event.type for event in decision.events]
-    assert told == (["orphan.detected"] if status is Status.TERMINATED else [])
-
-
-def test_one_that_was_to_be_kept_is_kept() -> None:
-    record = failed(machine_id=OWN, gone=(OWN,), spec=new_spec(keep_on_failure=True))
-
-    decision = decide(record, Returned(OWN), NOW, POLICY)
-
-    assert (decision.record.gone, decision.record.duties) == ((), ())
-
-
 def test_what_never_counted_as_gone_cannot_be_back() -> None:
     record = new_instance(Status.RUNNING, next_check_at=None)
 

@@ -5,6 +5,7 @@ from datetime import datetime
 
 import pytest
 
+from functions.shared.domain.commands import begin_delete
 from functions.shared.domain.decide import decide
 from functions.shared.domain.instance import Action
 from functions.shared.domain.observation import (
@@ -14,14 +15,27 @@ from functions.shared.domain.observation import (
     Buy,
     Look,
     LookUp,
+    Missing,
     NotThere,
     Returned,
     Review,
+    Tick,
     WriteOff,
 )
 from functions.shared.domain.purchase import Outcome
 from functions.shared.domain.status import Status
-from tests.unit.builders import NOW, OWN, POLICY, after, ago, new_duty, new_instance, new_purchase, new_spec
+from tests.unit.builders import (
+    NOW,
+    OWN,
+    POLICY,
+    after,
+    ago,
+    deciding,
+    new_duty,
+    new_instance,
+    new_purchase,
+    new_spec,
+)
 
 CREATING = new_instance(Status.CREATING, deadline_at=after(600))
 UNSETTLED = replace(CREATING, unsettled=True, purchases=1)
@@ -207,7 +221,7 @@ def test_a_machine_that_no_purchase_explains_is_given_back_but_never_the_instanc
 
 
 @pytest.mark.parametrize("status", [Status.TERMINATED, Status.FAILED, Status.DELETING])
-def test_a_machine_that_was_gone_and_comes_back_is_given_back(status: Status) -> None:
+def test_a_machine_that_was_deleted_and_comes_back_is_deleted_again(status: Status) -> None:
     record = new_instance(status, gone=(OWN, "m-2"))
 
     decision = decide(record, Returned(OWN), NOW, POLICY)
@@ -215,6 +229,45 @@ def test_a_machine_that_was_gone_and_comes_back_is_given_back(status: Status) ->
     assert decision.call == Act(Action.DELETE, OWN)
     assert decision.record.gone == ("m-2",)
     assert decide(record, Returned("m-3"), NOW, POLICY).record.gone == (OWN, "m-2")
+
+
+def test_a_machine_that_vanished_and_comes_back_is_told_of_once_and_never_deleted() -> None:
+    record = new_instance(Status.READY, next_check_at=None, missing_at=ago(600), seen_at=ago(900))
+    ended = decide(record, Missing(OWN, ago(1)), NOW, POLICY).record
+    assert (ended.status, ended.vanished) == (Status.TERMINATED, (OWN,))
+
+    decision = decide(ended, Returned(OWN), after(60), POLICY)
+
+    assert (decision.call, decision.record.duties, decision.record.at_rest) == (None, (), True)
+    assert [event.type for event in decision.events] == ["orphan.detected"]
+    assert decide(decision.record, Returned(OWN), after(120), POLICY).events == ()
+
+
+def test_a_machine_that_vanished_is_deleted_on_its_return_if_somebody_asked_for_that_since() -> None:
+    record = new_instance(Status.FAILED, gone=(OWN,), vanished=(OWN,), ready_at=ago(900))
+    asked = begin_delete(deciding(record), "op_1").record
+
+    decision = decide(asked, Returned(OWN), NOW, POLICY)
+
+    assert decision.call == Act(Action.DELETE, OWN)
+
+
+@pytest.mark.parametrize(("ready_at", "action"), [(None, Action.DELETE), (ago(900), Action.STOP)])
+def test_what_a_failed_boot_left_behind_is_given_up_as_that_failure_had_it(
+    ready_at: datetime | None, action: Action
+) -> None:
+    record = new_instance(Status.FAILED, gone=(OWN,), vanished=(OWN,), ready_at=ready_at)
+
+    assert decide(record, Returned(OWN), NOW, POLICY).call == Act(action, OWN)
+
+
+def test_an_end_that_nobody_asked_for_does_not_take_the_machine_that_came_back() -> None:
+    """Another machine was still to be given back when this one vanished."""
+    record = new_instance(Status.DELETING, vanished=(OWN,))
+
+    decision = decide(record, Tick(), NOW, POLICY)
+
+    assert (decision.record.status, decision.call) == (Status.TERMINATED, None)
 
 
 def test_a_kept_machine_that_comes_back_is_kept() -> None:

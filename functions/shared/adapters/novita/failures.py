@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from functions.shared.adapters.novita.calls import Answer, Call, Lost
-from functions.shared.adapters.novita.refusals import details, message, refusal
+from functions.shared.adapters.novita.refusals import ABSENT, details, message, refusal
 from functions.shared.domain import reasons
 from functions.shared.domain.errors import NotNow, NovitaForNow, OstlerError, OutcomeUnclear
 from functions.shared.domain.reasons import Meaning
@@ -32,7 +32,8 @@ def judge(call: Call, outcome: Answer | Lost) -> Answer | Verdict:
     if outcome.status == 429 or (outcome.refusal and reasons.meaning(outcome.reason) is Meaning.TOO_FAST):
         return _too_fast(call, outcome)
     if outcome.refusal:
-        return Verdict(refusal(call, outcome), unheard=True)
+        lost_its_way = outcome.status in ABSENT and not outcome.reason  # no answer, like a 5xx
+        return Verdict(refusal(call, outcome), counts=lost_its_way, again=lost_its_way, unheard=True)
     return _failed(call, outcome)
 
 

@@ -18,7 +18,8 @@ from functions.shared.domain.errors import (
 )
 from functions.shared.domain.reasons import Meaning
 
-_ABSENT = frozenset({404, 410})
+# Only Novita's own reason makes an absence of these: a gateway that has lost its routes answers so, too.
+ABSENT = frozenset({404, 410})
 _COME_BACK = frozenset({408, 425})
 _NOT_LET_IN = frozenset({401, 403})
 
@@ -48,10 +49,7 @@ def refusal(call: Call, answer: Answer) -> OstlerError:
 def _by_status(answer: Answer) -> Meaning:
     if answer.status in _NOT_LET_IN:
         return Meaning.AUTHENTICATION
-    if answer.status in _ABSENT:
-        # A proxy that has lost its way answers 404 too, but not in Novita's form.
-        return Meaning.MISSING if answer.error.keys() & {"code", "reason"} else Meaning.FAULT
-    return Meaning.FAULT if answer.status in _COME_BACK else Meaning.REJECTED
+    return Meaning.FAULT if answer.status in (*ABSENT, *_COME_BACK) else Meaning.REJECTED
 
 
 def details(answer: Answer) -> dict[str, Any]:

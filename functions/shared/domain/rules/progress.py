@@ -97,7 +97,8 @@ def _all_gone_at(decision: Decision) -> datetime | None:
 
 def _end(decision: Decision) -> Decision:
     """Terminated is said of a machine only when Novita has confirmed that it is gone."""
-    if machine_id := decision.record.machine:
+    machine_id = decision.record.machine
+    if machine_id and machine_id not in decision.record.vanished:
         return decision.owe(machine_id, Action.DELETE)
     return decision.move(Status.TERMINATED).operate("completed")
 
@@ -156,10 +157,17 @@ def fail(decision: Decision, fault: Fault) -> Decision:
         return decision
     if again:
         decision = end_startup(decision, fault)
-    if record.machine_id and not record.spec.keep_on_failure:
-        was_ready = again or record.ready_at is not None
-        decision = decision.owe(record.machine_id, Action.STOP if was_ready else Action.DELETE)
-    return decision
+    return decision if record.spec.keep_on_failure else give_up_machine(decision)
+
+
+def give_up_machine(decision: Decision) -> Decision:
+    """What never was of use is deleted; what was keeps its disk."""
+    record = decision.record
+    if record.machine_id is None:
+        return decision
+    started_again = record.operation is not None and record.operation.kind in (Action.START, Action.RESTART)
+    was_ready = started_again or record.ready_at is not None
+    return decision.owe(record.machine_id, Action.STOP if was_ready else Action.DELETE)
 
 
 def end_startup(decision: Decision, fault: Fault) -> Decision:

@@ -6,7 +6,7 @@ from functions.shared.domain.decision import Decision
 from functions.shared.domain.instance import Action, Instance
 from functions.shared.domain.observation import Buy, LookUp, WriteOff
 from functions.shared.domain.purchase import Outcome, Purchase
-from functions.shared.domain.rules.progress import give_up_buying
+from functions.shared.domain.rules.progress import give_up_buying, give_up_machine
 from functions.shared.domain.status import Status
 
 
@@ -49,15 +49,17 @@ def astray(decision: Decision, machine_id: str, *, booked: bool) -> Decision:
 
 
 def returned(decision: Decision, machine_id: str) -> Decision:
-    """Novita had confirmed that it was gone, and yet it is there. Nobody counts on it any more."""
+    """Novita had confirmed that it was gone, and yet it is there. It is deleted only if somebody had asked
+    for its end; what a failed start left behind is stopped, as that failure had it."""
     record = decision.record
     if machine_id not in record.gone:
         return decision
     decision = decision.having(gone=tuple(one for one in record.gone if one != machine_id))
-    kept = record.status is Status.FAILED and record.spec.keep_on_failure
-    if kept and machine_id == record.machine_id:
-        return decision
-    return _give_back(decision, machine_id)
+    if record.status is Status.FAILED and machine_id == record.machine_id:
+        return decision if record.spec.keep_on_failure else give_up_machine(decision)
+    if machine_id not in record.vanished:
+        return _give_back(decision, machine_id)
+    return decision.note("orphan.detected", f"machine {machine_id} is back; nobody had asked for its end")
 
 
 def _give_back(decision: Decision, machine_id: str) -> Decision:

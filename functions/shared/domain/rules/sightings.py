@@ -84,8 +84,11 @@ def unlisted(decision: Decision, machine_id: str, began: datetime) -> Decision:
 
 def gone(decision: Decision, machine_id: str) -> Decision:
     """Novita has confirmed that the machine is no more."""
-    duties = tuple(duty for duty in decision.record.duties if duty.machine_id != machine_id)
+    duty = _duty(decision, machine_id)
+    duties = tuple(one for one in decision.record.duties if one is not duty)
     decision = decision.having(duties=duties, gone=(*decision.record.gone, machine_id))
+    if duty is None or duty.action is not Action.DELETE:
+        decision = decision.having(vanished=(*decision.record.vanished, machine_id))
     if machine_id != decision.record.machine_id:
         return decision
     decision = decision.having(missing_at=None, doubted=False, novita_status="removed", pending=None)
