@@ -12,9 +12,9 @@ from bench.environments import (
     Place,
     connect,
 )
-from functions.shared.domain.circuit import Go, Permit, Probe
 from functions.shared.domain.errors import NotNow
-from functions.shared.domain.limit import Kind
+from functions.shared.domain.resilience import CallPermit, Permit, ProbePermit
+from functions.shared.stores.rate_limiter import Lane
 from local.ports import Ports
 
 
@@ -32,7 +32,7 @@ def stampede(place: Place) -> Stampede:
 
     def call_until_refused(environment: Environment) -> int:
         calls = 0
-        while isinstance(permit := environment.circuits.ask("reads"), Go):
+        while isinstance(permit := environment.circuits.ask("reads"), CallPermit):
             calls += 1
             environment.circuits.failed(permit)
         return calls
@@ -66,7 +66,7 @@ def while_open(place: Place, periods: int = 6) -> WhileOpen:
         probed += _probes(permits) + _probes(during)
         times.append(fleet.clock())
         for environment, permit in zip(fleet.environments, permits, strict=True):
-            if isinstance(permit, Probe):
+            if isinstance(permit, ProbePermit):
                 environment.circuits.failed(permit)
     gaps = [(later - sooner).total_seconds() for sooner, later in pairwise(times)]
     return WhileOpen(periods, probed, early, min(gaps))
@@ -86,7 +86,7 @@ def recovery(place: Place) -> Recovery:
     fleet.clock.advance(POLICY.recovery_timeout)
     permits = fleet.ask()
     for environment, permit in zip(fleet.environments, permits, strict=True):
-        while isinstance(permit, Probe):
+        while isinstance(permit, ProbePermit):
             environment.circuits.succeeded(permit)
             permit = environment.circuits.ask("reads")
     closed_at = fleet.clock()
@@ -94,7 +94,7 @@ def recovery(place: Place) -> Recovery:
     last = 0.0
     while waiting and last < 60:
         last = (fleet.clock() - closed_at).total_seconds()
-        waiting = [one for one in waiting if not isinstance(one.circuits.ask("reads"), Go)]
+        waiting = [one for one in waiting if not isinstance(one.circuits.ask("reads"), CallPermit)]
         fleet.clock.advance(0.25)
     return Recovery(len(fleet.environments) - len(waiting), last)
 
@@ -115,7 +115,7 @@ def stale_prober(place: Place) -> StaleProber:
         fleet.clock.advance(POLICY.recovery_timeout)
         stale = slow.ask("reads")
         fleet.clock.advance(POLICY.recovery_timeout)
-        while isinstance(permit := other.ask("reads"), Probe):
+        while isinstance(permit := other.ask("reads"), ProbePermit):
             (other.succeeded if good else other.failed)(permit)
         before = fleet.state()
         for report in (slow.failed, slow.succeeded, slow.unused):
@@ -138,14 +138,14 @@ def unreachable() -> Unreachable:
     environment = Environment(connect(f"http://127.0.0.1:{Ports.free().emulator}"), "nowhere", Clock())
     circuits, limiter = environment.circuits, environment.limiter
 
-    def goes_out(name: str, kind: Kind, *, must_pass: bool = False, buying: bool = False) -> bool:
+    def goes_out(name: str, kind: Lane, *, must_pass: bool = False, buying: bool = False) -> bool:
         try:
             permit = circuits.ask(name, must_pass=must_pass)
             limiter.take(kind, 0, buying=buying)
         except NotNow:
             return False
         circuits.failed(permit)
-        return isinstance(permit, Go)
+        return isinstance(permit, CallPermit)
 
     return Unreachable(
         reads=goes_out("reads", "normal"),
@@ -175,4 +175,4 @@ def healthy(place: Place, calls: int = 10_000, seconds: float = 100) -> Healthy:
 
 
 def _probes(permits: list[Permit]) -> int:
-    return sum(isinstance(permit, Probe) for permit in permits)
+    return sum(isinstance(permit, ProbePermit) for permit in permits)

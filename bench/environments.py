@@ -15,16 +15,16 @@ from typing import Any, TypeVar
 import boto3
 from botocore.config import Config
 
-from functions.shared.adapters.circuits import Circuits
-from functions.shared.adapters.limiter import Limiter
-from functions.shared.domain.circuit import Permit, Policy, Report
+from functions.shared.domain.resilience import CircuitPolicy, CircuitReport, Permit
+from functions.shared.stores.circuits import Circuits
+from functions.shared.stores.rate_limiter import RateLimiter
 from local.emulator import Emulator
 from local.ports import Ports
 
 T = TypeVar("T")
 
 ENVIRONMENTS = 20
-POLICY = Policy()
+POLICY = CircuitPolicy()
 LIMIT = 100
 LONGEST_CALL_WAIT = 15.0
 READS = frozenset({"GetItem", "BatchGetItem", "Query"})
@@ -51,7 +51,7 @@ class Environment:
         self.requests: Counter[str] = Counter()
         client.meta.events.register("before-send.dynamodb", self._count)
         self.circuits = Circuits(client, table, POLICY, clock, lambda: f"{next(_numbers):026}")
-        self.limiter = Limiter(client, table, limit, clock)
+        self.limiter = RateLimiter(client, table, limit, clock)
 
     def _count(self, request: Any, **_: Any) -> None:
         self.requests[request.headers["X-Amz-Target"].decode().partition(".")[2]] += 1
@@ -112,7 +112,7 @@ class Fleet:
         for _ in range(POLICY.failure_threshold):
             self.first.circuits.failed(self.first.circuits.ask(name))
 
-    def state(self, name: str = "reads") -> Report:
+    def state(self, name: str = "reads") -> CircuitReport:
         return next(report for report in self.first.circuits.states() if report.name == name)
 
     def ask(self, name: str = "reads") -> list[Permit]:

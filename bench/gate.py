@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from functions.shared.adapters.novita.gate import Slot
-from functions.shared.domain.circuit import Go, Permit
+from functions.shared.domain.resilience import CallPermit, Permit
+from functions.shared.novita.attempts import Lane
 
 
 class OpenGate:
@@ -14,7 +14,7 @@ class OpenGate:
         must_pass: bool = False,  # noqa: ARG002 - the protocol's name
         may_probe: bool = True,  # noqa: ARG002 - the protocol's name
     ) -> Permit:
-        return Go(name, None)
+        return CallPermit(name, None)
 
     def succeeded(self, permit: Permit) -> None:
         pass
@@ -26,7 +26,7 @@ class OpenGate:
         pass
 
     def enter(
-        self, kind: Slot, wait_at_most: float, wait: Callable[[float], None], *, buying: bool = False
+        self, kind: Lane, wait_at_most: float, wait: Callable[[float], None], *, buying: bool = False
     ) -> None:
         pass
 

@@ -11,9 +11,9 @@ from bench.environments import (
     Environment,
     Place,
 )
-from functions.shared.catalog import BEGIN_SECONDS
 from functions.shared.domain.errors import NotNow
-from functions.shared.domain.limit import Kind
+from functions.shared.engine.catalog import BEGIN_SECONDS
+from functions.shared.stores.rate_limiter import Lane
 
 # A steady trickle, and twelve at once in the middle.
 DELETES = tuple(float(at) for at in range(10, 240, 5)) + (120.5,) * 12
@@ -56,9 +56,9 @@ def traffic(
     start = fleet.clock()
     result = Traffic(seconds)
     order = count()
-    due: list[tuple[float, int, Environment, Kind, str, float]] = []
+    due: list[tuple[float, int, Environment, Lane, str, float]] = []
 
-    def plan(at: float, environment: Environment, kind: Kind, step: str, since: float) -> None:
+    def plan(at: float, environment: Environment, kind: Lane, step: str, since: float) -> None:
         heappush(due, (at, next(order), environment, kind, step, since))
 
     for number, environment in enumerate(fleet.environments):

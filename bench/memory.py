@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from functions.shared.adapters.table import NEW, ConditionFailed, Item, Table, Write
+from functions.shared.stores.table import NEW, ConditionFailed, Item, Table, Write
 
 Values = Mapping[str, Any]
 

@@ -18,21 +18,20 @@ from typing import Any
 
 from bench.gate import OpenGate
 from bench.memory import MemoryTable
-from functions.shared.adapters.items import purchase_item, read_record
-from functions.shared.adapters.novita.calls import Answer, Call
-from functions.shared.adapters.novita.client import Novita
-from functions.shared.adapters.table import Write
-from functions.shared.domain.commands import begin_create
-from functions.shared.domain.decision import Decision
 from functions.shared.domain.ids import machine_name, new_instance_id
-from functions.shared.domain.instance import Queue, Spec
+from functions.shared.domain.instance.commands import begin_create
+from functions.shared.domain.instance.decision import Decision
+from functions.shared.domain.instance.observations import Buy, Observation, PurchasesRead
+from functions.shared.domain.instance.record import Purchase, PurchaseOutcome, Queue, Spec
+from functions.shared.domain.instance.status import Status
 from functions.shared.domain.messages import StepMessage
-from functions.shared.domain.observation import Books, Buy, Observation
-from functions.shared.domain.purchase import Outcome, Purchase
-from functions.shared.domain.status import Status
-from functions.shared.log import logger
-from functions.shared.settings import Settings
-from functions.shared.wiring import Wiring
+from functions.shared.novita.calls import NovitaCall, NovitaResponse
+from functions.shared.novita.client import Novita
+from functions.shared.platform.log import logger
+from functions.shared.platform.settings import Settings
+from functions.shared.platform.wiring import Wiring
+from functions.shared.stores.instances import purchase_item, read_record
+from functions.shared.stores.table import Write
 from local.novita import payloads, purchase
 from local.novita.clock import Clock
 from local.novita.errors import ApiError, error_body
@@ -64,16 +63,18 @@ class InProcess:
         self.calls: list[float] = []
         self.gets: list[float] = []  # those of the calls that asked for one machine
 
-    def send(self, call: Call, **_: Any) -> Answer:
+    def send(self, call: NovitaCall, **_: Any) -> NovitaResponse:
         self.calls.append(self._world.clock.now())
         try:
             if call.path == "/gpu/instance":
                 self.gets.append(self._world.clock.now())
-                return Answer(200, self._shown(self._world.got(call.query["instanceId"]), in_list=False))
-            return Answer(200, self._page(int(call.query["pageSize"]), int(call.query["pageNum"])))
+                return NovitaResponse(
+                    200, self._shown(self._world.got(call.query["instanceId"]), in_list=False)
+                )
+            return NovitaResponse(200, self._page(int(call.query["pageSize"]), int(call.query["pageNum"])))
         except ApiError as error:
             status = error.status(self._world.settings.not_found_as)
-            return Answer(status, error_body(status, error.reason, error.message))
+            return NovitaResponse(status, error_body(status, error.reason, error.message))
 
     def _page(self, size: int, number: int) -> dict[str, Any]:
         settings, listed = self._world.settings, self._world.listed()
@@ -216,7 +217,7 @@ class Pending:
         self.wired = BenchWiring(world, novita_rate_limit=RATE_LIMIT, instance_poll_interval=INTERVAL)
         self.pending = pending
         self._boots: dict[str, Boot] = {}
-        self._means = {**self.wired.calls.means(), Buy: self._buy}
+        self._means = {**self.wired.calls.handlers(), Buy: self._buy}
 
     def learn(self, boots: int) -> None:
         """One after the other, until so many have been seen."""
@@ -255,7 +256,7 @@ class Pending:
         at, _, queue, body = heappop(self.wired.hands.waiting)
         self.wired.go_to(max(at, self.wired.clock()))
         message = StepMessage.from_json(body)
-        self.wired.advance.take(message, Queue(queue), self._means)
+        self.wired.steps.take(message, Queue(queue), self._means)
         boot = self._boots.get(message.instance_id)
         item = self.wired.table.get(message.instance_id, "record")
         if boot is None or item is None:
@@ -280,11 +281,11 @@ class Pending:
             now=now,
             policy=self.wired.policy,
         )
-        self.wired.advance.step(self.wired.instances.add(made), self._means)
+        self.wired.steps.step(self.wired.instances.add(made), self._means)
 
     def _buy(self, decision: Decision, _: Buy) -> tuple[Decision, Observation]:
         record, world, now = decision.record, self.wired.world, decision.now
-        name = machine_name(record.name, self.wired.deployments.id(), record.id, 1)
+        name = machine_name(record.name, self.wired.deployment.id(), record.id, 1)
         product = next(iter(world.products.values()))
         order = read_order(
             {**_ORDER, "name": name, "productId": product.id},
@@ -298,7 +299,7 @@ class Pending:
             instance_id=record.id,
             number=1,
             name=name,
-            outcome=Outcome.BOUGHT,
+            outcome=PurchaseOutcome.BOUGHT,
             intended_at=now,
             lease_until=now,
             product_id=product.id,
@@ -308,7 +309,7 @@ class Pending:
             ended_at=now,
         )
         self.wired.table.put(Write(purchase_item(bought)))
-        return decision, Books((bought,))
+        return decision, PurchasesRead((bought,))
 
     def _drop(self, instance_id: str, machine_id: str) -> None:
         self._boots.pop(instance_id)

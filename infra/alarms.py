@@ -164,7 +164,7 @@ def of_aws(service: OstlerStack) -> Iterator[Rule]:
             among=2,
         )
     for name, queue in service.queues.dead.items():
-        # By number: the age leaves out what was received three times, as a letter that nobody can bury was.
+        # By number: the age leaves out what was received three times, as one that cannot be stored was.
         yield Rule(
             name=f"Unburied-{name}",
             means=f"Dead letters of the queue {name} are not made into records.",

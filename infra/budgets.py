@@ -24,7 +24,7 @@ BUDGETS = {
     # Ends before the next minute's sweep begins.
     "reconcile": Budget(timeout_seconds=58, memory_mb=512),
     # A batch of dead letters: for each a few reads and writes, and none of them waits for anybody.
-    "bury": Budget(timeout_seconds=30, memory_mb=512),
+    "dead_letters": Budget(timeout_seconds=30, memory_mb=512),
     # A batch of events, each one publish and one message.
     "announce": Budget(timeout_seconds=60, memory_mb=512),
 }

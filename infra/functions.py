@@ -21,7 +21,7 @@ LOG_LEVELS = {"DEBUG": lambda_.ApplicationLogLevel.DEBUG}
 
 # Who waits sends a delayed message to its own queue. Lambda takes the sixteenth link of such a chain for a
 # runaway and drops it into the dead-letter queue, unless told that the chain is meant; ours end by deadlines.
-CHAINED = {"create", "monitor", "startup", "webhook", "bury"}
+CHAINED = {"create", "monitor", "startup", "webhook", "dead_letters"}
 
 
 class Functions(Construct):
@@ -42,7 +42,7 @@ class Functions(Construct):
         self.by_name = {name: self._function(name, budget, rights[name]) for name, budget in BUDGETS.items()}
 
     def _function(self, name: str, budget: Budget, may: Sequence[iam.PolicyStatement]) -> lambda_.Function:
-        scope = Construct(self, name.capitalize())
+        scope = Construct(self, name.title().replace("_", ""))
         log_group = logs.LogGroup(
             scope, "Logs", retention=self._options.log_retention, removal_policy=self._options.removal
         )

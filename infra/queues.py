@@ -33,7 +33,9 @@ class Queues(Construct):
                 encryption=sqs.QueueEncryption.SQS_MANAGED,
                 enforce_ssl=True,
                 retention_period=Duration.days(14),
-                visibility_timeout=Duration.seconds(TIMEOUTS_HIDDEN * BUDGETS["bury"].timeout_seconds),
+                visibility_timeout=Duration.seconds(
+                    TIMEOUTS_HIDDEN * BUDGETS["dead_letters"].timeout_seconds
+                ),
             )
             self.work[name] = sqs.Queue(
                 self,
@@ -71,7 +73,7 @@ class Queues(Construct):
             lambda_.EventSourceMapping(
                 self,
                 f"{name.capitalize()}DeadSource",
-                target=functions["bury"],
+                target=functions["dead_letters"],
                 event_source_arn=self.dead[name].queue_arn,
                 batch_size=BURIED_AT_A_TIME,
                 report_batch_item_failures=True,

@@ -39,7 +39,7 @@ def rights(table: Table, queues: Queues, topic: Topic, secrets: Secrets) -> Righ
             send_all,
             read_novita_key,
         ],
-        "bury": [
+        "dead_letters": [
             read_write,
             send(queues, "monitor"),  # which gives back the machine of an instance that failed
             allow("sqs", "ReceiveMessage DeleteMessage GetQueueAttributes", *queues.dead_arns),

@@ -20,7 +20,7 @@ from infra.topic import Topic
 class OstlerStack(Stack):
     """
     callers → Api → api ──→ Queues → create, monitor, startup, webhook
-                     │         └─ dead letters → bury     │
+                     │         └─ dead letters → dead_letters
                      │                            │       │
                      └──────→ Table ←─────────────┴───────┴── reconcile ← Schedule
                                 │

@@ -6,7 +6,7 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from functions.shared.domain.signature import read_master
+from functions.shared.domain.delivery.webhooks import read_master
 from local.api_keys import KEY, SCOPES, is_in_force, make, new_key, revoke
 from local.problems import RefusalError
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from functions.shared.settings import Settings
+from functions.shared.platform.settings import Settings
 
 REAL_ADDRESS = str(Settings.__dataclass_fields__["novita_api_base_url"].default)
 

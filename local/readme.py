@@ -6,12 +6,12 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 
 from functions.api.app import build
-from functions.api.gate import scope_for
+from functions.api.auth import scope_for
 from functions.api.responses import STATUS_OF
-from functions.shared.domain.codes import CODES
-from functions.shared.domain.status import MEANING, NEXT, Status
-from functions.shared.metrics import METRICS
-from functions.shared.settings import Settings
+from functions.shared.domain.errors import CODES
+from functions.shared.domain.instance.status import MEANING, NEXT, Status
+from functions.shared.platform.metrics import METRICS
+from functions.shared.platform.settings import Settings
 from local.paths import ROOT
 
 README, RUNBOOK = ROOT / "README.md", ROOT / "docs" / "runbook.md"

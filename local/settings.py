@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields
 
 from functions.shared.domain.errors import BadSettings
-from functions.shared.settings import Settings
+from functions.shared.platform.settings import Settings
 from local.problems import RefusalError
 from local.template import CONCURRENCY
 

@@ -14,7 +14,7 @@ from typing import Any
 import boto3
 from botocore.exceptions import ClientError
 
-from functions.shared.domain.status import Status
+from functions.shared.domain.instance.status import Status
 from local.command import command
 from local.deployed import Deployed
 from local.deployment_id import KEY

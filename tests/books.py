@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from typing import Any
 
-from functions.shared.adapters.items import read_record
-from functions.shared.adapters.table import unmarshal
 from functions.shared.domain.ids import read_mark
-from functions.shared.domain.instance import Instance
-from functions.shared.domain.status import Status
+from functions.shared.domain.instance.record import Instance
+from functions.shared.domain.instance.status import Status
+from functions.shared.stores.instances import read_record
+from functions.shared.stores.table import unmarshal
 from local.novita.client import Simulator
 
 _MACHINE = frozenset(Status) - {Status.CREATING, Status.FAILED, Status.DELETING, Status.TERMINATED}

@@ -9,8 +9,8 @@ from aws_lambda_powertools.event_handler.openapi.exceptions import (
     ResponseValidationError,
 )
 
-from functions.api.documentation import document
-from functions.api.gate import no_such_route
+from functions.api.auth import no_such_route
+from functions.api.openapi import add_documentation
 from functions.api.requests import read_json, validation_failed
 from functions.api.routes import (
     caches,
@@ -24,7 +24,7 @@ from functions.api.routes import (
     webhooks,
 )
 from functions.shared.domain.errors import OstlerError
-from functions.shared.log import logger
+from functions.shared.platform.log import logger
 
 
 def build() -> APIGatewayHttpResolver:
@@ -36,7 +36,7 @@ def build() -> APIGatewayHttpResolver:
     parts = (health, operations, comprehensive, instances, market, caches, webhooks, jobs, sync)
     for routes in parts:
         app.include_router(routes.router)
-    document(app)
+    add_documentation(app)
     app.exception_handler(RequestValidationError)(_bad_request)
     app.exception_handler(ResponseValidationError)(_bad_response)
     app.exception_handler(NotFoundError)(_no_route)

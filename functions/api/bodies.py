@@ -1,4 +1,4 @@
-"""Request bodies: fields, bounds and defaults, as the API documents them."""
+"""Request bodies and parameters: fields, bounds and defaults, as the API documents them."""
 
 import re
 from dataclasses import replace
@@ -6,12 +6,24 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
+from aws_lambda_powertools.event_handler.openapi.params import Header, Path
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from functions.api.current import wired
-from functions.shared.domain.health import BOUNDS, HealthCheck
-from functions.shared.domain.instance import Spec
-from functions.shared.domain.outbound import networks, parse_target
+from functions.api.context import wired
+from functions.shared.domain.delivery.targets import networks, parse_target
+from functions.shared.domain.instance.health import BOUNDS, HealthCheck
+from functions.shared.domain.instance.record import Spec
+
+InstanceId = Annotated[str, Path(description="inst_ and a ULID", max_length=64)]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=255,
+        description="The same key and body get the first answer again, for 24 hours",
+    ),
+]
 
 
 def _printable(value: str) -> str:

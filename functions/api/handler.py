@@ -5,17 +5,15 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from botocore.exceptions import BotoCoreError, ClientError
 
-from functions.api import current
+from functions.api import context as current
 from functions.api.app import build
-from functions.api.gate import admit
-from functions.api.guards import GUARDED
-from functions.api.ids import RequestIds, read_ids
-from functions.api.requests import as_json
-from functions.api.responses import error_answer
+from functions.api.auth import authorize
+from functions.api.requests import RequestIds, as_json, read_ids
+from functions.api.responses import SECURITY_HEADERS, error_answer
 from functions.shared.domain.errors import OstlerError, Unavailable
-from functions.shared.log import correlated, logger
-from functions.shared.metrics import SERVER_ERRORS, measure, metered
-from functions.shared.wiring import wiring
+from functions.shared.platform.log import correlated, logger
+from functions.shared.platform.metrics import SERVER_ERRORS, measure, metered
+from functions.shared.platform.wiring import wiring
 
 _app = build()
 
@@ -27,7 +25,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         answer = _answer(event, context, ids)
     if answer["statusCode"] >= 500:
         measure(SERVER_ERRORS, by=str(answer["statusCode"]))
-    answer["headers"] = {**GUARDED, **(answer.get("headers") or {}), **ids.headers()}
+    answer["headers"] = {**SECURITY_HEADERS, **(answer.get("headers") or {}), **ids.headers()}
     return answer
 
 
@@ -35,7 +33,7 @@ def _answer(event: dict[str, Any], context: LambdaContext, ids: RequestIds) -> d
     wired = wiring()
     wired.time_left = lambda: context.get_remaining_time_in_millis() / 1000
     try:
-        current.enter(wired, admit(event, wired.settings, wired.keys))
+        current.enter(wired, authorize(event, wired.settings, wired.keys))
         return _app.resolve(as_json(event), context)
     except OstlerError as error:
         logger.info("refused", code=error.code, reason=error.message)

@@ -5,8 +5,10 @@ import binascii
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
+from uuid import uuid4
 
 from functions.shared.domain.errors import CallerError, FieldError, ValidationFailed
 
@@ -19,6 +21,28 @@ _FIELD_CODES = {
     "instanceName": "INVALID_INSTANCE_NAME",
     "regions": "INVALID_REGION",
 }
+
+
+_FIT = re.compile(r"[A-Za-z0-9._-]{1,128}")
+
+
+@dataclass(frozen=True)
+class RequestIds:
+    request_id: str
+    correlation_id: str
+
+    def headers(self) -> dict[str, str]:
+        return {"X-Request-ID": self.request_id, "X-Correlation-ID": self.correlation_id}
+
+
+def read_ids(headers: Mapping[str, str]) -> RequestIds:
+    """Header names arrive in lower case from an HTTP API."""
+    request_id = _fit(headers.get("x-request-id")) or str(uuid4())
+    return RequestIds(request_id, _fit(headers.get("x-correlation-id")) or request_id)
+
+
+def _fit(given: str | None) -> str | None:
+    return given if given and _FIT.fullmatch(given) else None
 
 
 def as_json(event: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,11 +1,15 @@
-"""Answers: the only place with HTTP status codes and the shape of what callers see."""
+"""Answers: the error envelope, its HTTP status codes, and the headers that every answer carries."""
 
+import base64
+import hashlib
 import json
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
-from functions.api.ids import RequestIds
+from functions.api.requests import RequestIds
 from functions.shared.domain.errors import OstlerError, ValidationFailed
 
 _JSON = "application/json"
@@ -57,11 +61,11 @@ STATUS_OF: dict[str, int] = {
 }
 
 
-def stamp(time: datetime) -> str:
+def timestamp(time: datetime) -> str:
     return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def fitting(entries: Sequence[Any]) -> int:
+def how_many_fit(entries: Sequence[Any]) -> int:
     """How many of them one answer carries, as Lambda sends it: JSON within JSON. One always fits."""
     left = _MOST_BYTES
     for number, entry in enumerate(entries):
@@ -75,7 +79,7 @@ def error_body(error: OstlerError, ids: RequestIds, now: datetime) -> dict[str, 
     shown: dict[str, Any] = {
         "code": error.code,
         "message": error.message,
-        "timestamp": stamp(now),
+        "timestamp": timestamp(now),
         "requestId": ids.request_id,
         "correlationId": ids.correlation_id,
         "retryable": error.retryable,
@@ -106,3 +110,32 @@ def error_answer(error: OstlerError, ids: RequestIds, now: datetime) -> dict[str
 
 def _whole_seconds(wait: float) -> int:
     return max(1, round(wait + 0.499))
+
+
+SECURITY_HEADERS = {
+    "Strict-Transport-Security": "max-age=31536000",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+}
+_INLINE = re.compile(r"<(script|style)>(.*?)</\1>", re.DOTALL)
+
+
+@cache
+def content_security_policy(page: str) -> str:
+    """For a page that carries its own scripts and styles: these very ones, and calls to where it is from."""
+    inline: dict[str, list[str]] = {"script": [], "style": []}
+    for kind, text in _INLINE.findall(page):
+        inline[kind].append(f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'")
+    allowed = {
+        "default-src": ["'none'"],
+        "script-src": inline["script"],
+        "style-src": inline["style"],
+        "img-src": ["data:"],
+        "connect-src": ["'self'"],
+        "base-uri": ["'none'"],
+        "form-action": ["'none'"],
+        "frame-ancestors": ["'none'"],
+    }
+    return "; ".join(" ".join([name, *sources]) for name, sources in allowed.items())

@@ -4,10 +4,11 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from functions.api.responses import stamp
-from functions.shared.domain.instance import Event, Fault, Instance, Operation
-from functions.shared.domain.machine import Connection, Endpoint, Machine
-from functions.shared.domain.merge import Consistency, Merged, Source, shown_status
+from functions.api.responses import timestamp
+from functions.shared.domain.errors import Fault
+from functions.shared.domain.instance.machine import Connection, Endpoint, Machine
+from functions.shared.domain.instance.merge import Consistency, Merged, Source, shown_status
+from functions.shared.domain.instance.record import Event, Instance, Operation
 
 
 class FaultView(TypedDict):
@@ -176,7 +177,7 @@ def _fault(fault: Fault | None) -> dict[str, str] | None:
 def instance_view(record: Instance, *, stale: bool = False) -> InstanceView:
     spot = {"status": record.spot_status} if record.spot_status else {}
     if record.spot_reclaim_at:
-        spot = {"status": record.spot_status, "reclaimTime": stamp(record.spot_reclaim_at)}
+        spot = {"status": record.spot_status, "reclaimTime": timestamp(record.spot_reclaim_at)}
     view: InstanceView = _present(
         {
             "instanceId": record.id,
@@ -187,17 +188,17 @@ def instance_view(record: Instance, *, stale: bool = False) -> InstanceView:
             "gpuNum": record.spec.gpu_num,
             "rootfsSize": record.spec.rootfs_size or None,
             "billingMode": record.spec.billing_mode,
-            "createdAt": stamp(record.created_at),
-            "updatedAt": stamp(record.updated_at),
+            "createdAt": timestamp(record.created_at),
+            "updatedAt": timestamp(record.updated_at),
             "region": record.region,
             "novitaInstanceId": record.machine_id,
             "novitaStatus": record.novita_status,
             "productId": record.product_id,
             "pricePerGpuHour": str(record.price) if record.price is not None else None,
             "portMappings": _ports(record.endpoints),
-            "readyAt": stamp(record.ready_at) if record.ready_at else None,
-            "lastUsedAt": stamp(record.last_used_at) if record.last_used_at else None,
-            "lastSyncedAt": stamp(record.seen_at) if record.seen_at else None,
+            "readyAt": timestamp(record.ready_at) if record.ready_at else None,
+            "lastUsedAt": timestamp(record.last_used_at) if record.last_used_at else None,
+            "lastSyncedAt": timestamp(record.seen_at) if record.seen_at else None,
             "spot": spot,
             "webhookUrl": record.webhook_url,
             "healthCheck": dict(record.health) if record.health else None,
@@ -234,9 +235,9 @@ def _machine_view(machine: Machine | None) -> Any:
             "billingMode": machine.billing_mode,
             "region": machine.region,
             "portMappings": _ports(machine.endpoints),
-            "createdAt": stamp(machine.created_at) if machine.created_at else None,
+            "createdAt": timestamp(machine.created_at) if machine.created_at else None,
             "spot": _present(
-                {"status": machine.spot_status, "reclaimTime": stamp(reclaim) if reclaim else None}
+                {"status": machine.spot_status, "reclaimTime": timestamp(reclaim) if reclaim else None}
             ),
         }
     )
@@ -252,7 +253,7 @@ def event_view(event: Event) -> EventView:
             "id": event.id,
             "type": event.type,
             "sequence": event.sequence,
-            "timestamp": stamp(event.at),
+            "timestamp": timestamp(event.at),
             "status": event.status.value,
             "actor": event.actor,
             "correlationId": event.correlation_id,
@@ -274,7 +275,7 @@ def operation_view(instance_id: str, operation: Operation) -> OperationView:
         "kind": operation.kind.value,
         "status": operation.status,
         "actor": operation.actor,
-        "phases": [{"status": status, "at": stamp(at)} for status, at in operation.phases],
+        "phases": [{"status": status, "at": timestamp(at)} for status, at in operation.phases],
         "attempts": operation.attempts,
     }
     if operation.error:

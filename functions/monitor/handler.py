@@ -4,13 +4,13 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from functions.shared.consume import consume_steps
-from functions.shared.domain.instance import Queue
-from functions.shared.metrics import metered
-from functions.shared.wiring import wiring
+from functions.shared.domain.instance.record import Queue
+from functions.shared.engine.consumer import consume_steps
+from functions.shared.platform.metrics import metered
+from functions.shared.platform.wiring import wiring
 
 
 @metered
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     wired = wiring()
-    return consume_steps(event, context, wired, Queue.MONITOR, wired.calls.means())
+    return consume_steps(event, context, wired, Queue.MONITOR, wired.calls.handlers())

@@ -1,14 +1,53 @@
-"""The sweep, every minute: what is overdue goes on, and Novita's list is compared with the records."""
+"""The sweep, every minute: what is overdue goes on, Novita's list is compared, and the state is measured."""
 
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
+from botocore.exceptions import BotoCoreError, ClientError
 
-from functions.reconcile.gauges import Gauges
-from functions.shared.domain.dead_letter import UNKNOWN
-from functions.shared.log import logger
-from functions.shared.metrics import SWEEP_DURATION, SWEEPS, measure, metered
-from functions.shared.wiring import wiring
+from functions.shared.domain.instance.comparison import ComparisonReport, DifferenceKind
+from functions.shared.domain.messages import UNKNOWN_QUEUE
+from functions.shared.platform.log import logger
+from functions.shared.platform.metrics import (
+    CIRCUITS_OPEN,
+    DEAD_LETTERS_KEPT,
+    MACHINES,
+    ORPHANS,
+    SWEEP_DURATION,
+    SWEEPS,
+    measure,
+    metered,
+)
+from functions.shared.platform.wiring import wiring
+
+if TYPE_CHECKING:
+    from functions.shared.stores.circuits import Circuits
+    from functions.shared.stores.jobs import DeadLetters
+
+
+@dataclass(frozen=True)
+class Gauges:
+    circuits: Circuits
+    dead_letters: DeadLetters
+    queues: Iterable[str]
+    clock: Callable[[], datetime]
+
+    def read(self, outcome: ComparisonReport) -> None:
+        """Never worth a failure. What Novita did not tell is left out: no number is not the number 0."""
+        measure(MACHINES, outcome.known)
+        if outcome.fault is None:
+            measure(ORPHANS, sum(1 for _ in outcome.of(DifferenceKind.ORPHAN)))
+        try:
+            for circuit in self.circuits.states():
+                measure(CIRCUITS_OPEN, circuit.refuses(self.clock()), by=circuit.name)
+            measure(DEAD_LETTERS_KEPT, sum(map(self.dead_letters.count, self.queues)))
+        except (ClientError, BotoCoreError) as error:
+            logger.warning("not all gauges read", error=type(error).__name__)
 
 
 @metered
@@ -23,5 +62,5 @@ def handler(_: dict[str, Any], context: LambdaContext) -> dict[str, int | bool]:
     wired.counts.add("sweep", braked=int(compared["braked"]), incomplete=int(not compared["complete"]))
     measure(SWEEPS)
     measure(SWEEP_DURATION, 1000 * (wired.clock() - began).total_seconds())
-    Gauges(wired.circuits, wired.dead_letters, (*wired.queue_urls, UNKNOWN), wired.clock).read(outcome)
+    Gauges(wired.circuits, wired.dead_letters, (*wired.queue_urls, UNKNOWN_QUEUE), wired.clock).read(outcome)
     return {**swept, **compared}

@@ -1,19 +1,57 @@
-"""Consumer of the startup queue: starts and restarts machines and checks the application inside."""
+"""Consumer of the startup queue: starts machines again and asks the application inside whether it answers."""
 
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from functions.shared.consume import consume_steps
-from functions.shared.domain.instance import Queue
-from functions.shared.domain.observation import Probe
-from functions.shared.metrics import metered
-from functions.shared.wiring import wiring
-from functions.startup.bring_up import BringUp
+from functions.shared.domain.instance.decision import Decision
+from functions.shared.domain.instance.health import HealthCheck
+from functions.shared.domain.instance.observations import CheckHealth, HealthChecked, Observation
+from functions.shared.domain.instance.record import Queue
+from functions.shared.engine.consumer import consume_steps
+from functions.shared.platform.log import logger
+from functions.shared.platform.metrics import metered
+from functions.shared.platform.wiring import wiring
+
+if TYPE_CHECKING:
+    from functions.shared.outbound.probes import Probes
+
+_SPARE_SECONDS = 10.0  # left to store what was learned
+
+
+@dataclass(frozen=True)
+class CheckApplication:
+    probes: Probes
+    clock: Callable[[], datetime]
+    time_left: Callable[[], float]
+
+    def probe(self, decision: Decision, _: CheckHealth) -> tuple[Decision, Observation]:
+        """A check that would outlive the function ends with what is known, and a later message goes on."""
+        record = decision.record
+        began = self.clock()
+        check = record.health_check or record.spec.health_check or HealthCheck()
+        until_deadline = (
+            (record.deadline_at - began).total_seconds()
+            if record.deadline_at
+            else check.max_wait_time_ms / 1000
+        )
+        # The last one is asked at the deadline, and has the time of one answer.
+        wanted = max(until_deadline, check.timeout_ms / 1000)
+        within = max(1.0, min(wanted, self.time_left() - _SPARE_SECONDS))
+        report = self.probes.check(record.endpoints, check, within)
+        logger.info("application asked", overall=report.overall, endpoints=len(report.results))
+        return decision, HealthChecked(report, began)
 
 
 @metered
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     wired = wiring()
-    bring_up = BringUp(wired.probes, wired.clock, wired.remaining)
-    return consume_steps(event, context, wired, Queue.STARTUP, {**wired.calls.means(), Probe: bring_up.probe})
+    bring_up = CheckApplication(wired.probes, wired.clock, wired.remaining)
+    return consume_steps(
+        event, context, wired, Queue.STARTUP, {**wired.calls.handlers(), CheckHealth: bring_up.probe}
+    )

@@ -10,7 +10,7 @@ from uuid import uuid4
 import requests
 from standardwebhooks import Webhook
 
-from functions.shared.domain.signature import derive, origin_of, read_master, shown
+from functions.shared.domain.delivery.webhooks import derive_secret, origin_of, read_master, show_secret
 from local.novita.client import Simulator
 from local.stack import LocalStack
 from tests.books import assert_books_balance, assert_no_gaps
@@ -129,7 +129,7 @@ class Service:
     def opened(self, message: Json, url: str) -> Json:
         """What a webhook says, once a receiver's own library has checked that it is genuine."""
         master = read_master((self.stack.state.path / "webhook-secret").read_text())
-        secret = shown(derive(master, origin_of(url)))
+        secret = show_secret(derive_secret(master, origin_of(url)))
         payload: Json = Webhook(secret).verify(message["body"], message["headers"])
         return payload
 

@@ -49,7 +49,9 @@ def _lines(service: Service, correlation_id: str) -> dict[str, list[Json]]:
         name, _, text = line.partition(" ")
         if f'"correlation_id":"{correlation_id}"' in text:
             function = next(
-                one for one in (*FUNCTIONS, "Bury", "Reconcile") if one in name.replace("Functions", "")
+                one
+                for one in (*FUNCTIONS, "DeadLetters", "Reconcile")
+                if one in name.replace("Functions", "")
             )
             found[function].append(json.loads(text))
     return found

@@ -20,8 +20,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from functions.api.documentation import _description
 from functions.api.handler import _app as app
+from functions.api.openapi import _description
 from functions.api.responses import STATUS_OF
 from tests.e2e.service import Service
 

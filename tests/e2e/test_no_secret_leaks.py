@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from functions.shared.domain.signature import derive, origin_of, read_master, shown
+from functions.shared.domain.delivery.webhooks import derive_secret, origin_of, read_master, show_secret
 from tests.e2e.service import Service
 
 PASSWORD = f"registry-password-{uuid4().hex}"
@@ -53,7 +53,7 @@ def test_no_secret_is_in_any_log_record_message_error_event_or_webhook(service: 
         "the registry's password": PASSWORD,
         "a variable of the template": VARIABLE,
         "the master webhook secret": master,
-        "a receiver's secret": shown(derive(read_master(master), origin_of(hook))),
+        "a receiver's secret": show_secret(derive_secret(read_master(master), origin_of(hook))),
         "an ssh password": password,
     }
     places = {

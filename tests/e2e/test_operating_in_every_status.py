@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from functions.shared.domain.status import Status
+from functions.shared.domain.instance.status import Status
 from tests.e2e import courses
 from tests.e2e.courses import TCP, Step, take
 from tests.e2e.service import Service

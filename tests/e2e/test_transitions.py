@@ -5,8 +5,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
+from functions.shared.domain.instance.status import NEXT
 from functions.shared.domain.messages import StepMessage
-from functions.shared.domain.status import NEXT
 from tests.e2e import courses
 from tests.e2e.courses import SILENT, TCP, Step, take
 from tests.e2e.service import Service

@@ -7,7 +7,7 @@ from typing import Any
 
 import app
 
-NAMES = ("api", "create", "monitor", "startup", "webhook", "reconcile", "bury", "announce")
+NAMES = ("api", "create", "monitor", "startup", "webhook", "reconcile", "dead_letters", "announce")
 QUEUES = ("create", "monitor", "startup", "webhook")
 
 Properties = dict[str, Any]
@@ -62,7 +62,11 @@ class Template:
             for logical, function in self.all("AWS::Lambda::Function").items()
         }
         found = self.all("AWS::Lambda::EventSourceMapping").values()
-        return {name: source for source in found if (name := names[source["FunctionName"]["Ref"]]) != "bury"}
+        return {
+            name: source
+            for source in found
+            if (name := names[source["FunctionName"]["Ref"]]) != "dead_letters"
+        }
 
     def buried(self) -> dict[str, Properties]:
         """The event sources of dead letters, by the queue that these come from."""

@@ -4,7 +4,7 @@ from dataclasses import MISSING, fields
 
 import pytest
 
-from functions.shared.settings import Settings
+from functions.shared.platform.settings import Settings
 from tests.infra.template import NAMES, Template
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from functions.shared.metrics import METRICS, NAMESPACE
+from functions.shared.platform.metrics import METRICS, NAMESPACE
 from local.readme import RUNBOOK
 from tests.infra.template import NAMES, QUEUES, Properties, Template
 

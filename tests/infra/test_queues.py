@@ -40,7 +40,7 @@ def test_its_dead_letters_are_buried_and_what_fails_is_reported(template: Templa
     function = template.all("AWS::Lambda::Function")[source["FunctionName"]["Ref"]]
     dead = template.all("AWS::SQS::Queue")[template.dead_queue_id(name)]
 
-    assert function["Handler"] == "functions.bury.handler.handler"
+    assert function["Handler"] == "functions.dead_letters.handler.handler"
     assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert source["ScalingConfig"]["MaximumConcurrency"] == 2
     assert dead["VisibilityTimeout"] >= 6 * function["Timeout"]

@@ -58,7 +58,7 @@ EXPECTED = {
     "startup": step("Startup"),
     "webhook": table(*ITEMS) | send("Webhook") | secret("WebhookMaster") | consume("Webhook"),
     "reconcile": table(*ITEMS) | indexes("due", "status") | send(*EVERY_QUEUE) | secret("NovitaKey"),
-    "bury": table(*ITEMS)
+    "dead_letters": table(*ITEMS)
     | send("Monitor")
     | on(
         "sqs",
@@ -76,7 +76,9 @@ EXPECTED = {
 
 @pytest.mark.parametrize("name", NAMES)
 def test_its_role_allows_this_and_nothing_else(template: Template, name: str) -> None:
-    own_logs = on("logs", ["CreateLogStream", "PutLogEvents"], f"Functions{name.capitalize()}Logs")
+    own_logs = on(
+        "logs", ["CreateLogStream", "PutLogEvents"], f"Functions{name.title().replace('_', '')}Logs"
+    )
 
     assert set(allowed(template, name)) == EXPECTED[name] | own_logs
 

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
+from tests.integration.harness import Harness
 from tests.integration.wire import Killed
-from tests.integration.world import World
 
 OPERATIONS = ("start", "stop", "restart", "delete")
 
@@ -29,38 +29,38 @@ class Caller:
     def done(self) -> bool:
         return self._step >= len(self.steps)
 
-    def act(self, world: World, random: Random) -> None:
+    def act(self, harness: Harness, random: Random) -> None:
         what = self.steps[self._step][1]
-        self.next_at = world.now() + timedelta(seconds=random.uniform(1, 20))  # unless it is answered
+        self.next_at = harness.now() + timedelta(seconds=random.uniform(1, 20))  # unless it is answered
         step = self._step
         try:
-            with world.wire.handling("api", self.instance_id):
-                status, answer = self._ask(world, what)
+            with harness.wire.handling("api", self.instance_id):
+                status, answer = self._ask(harness, what)
         except Killed:
-            world.restart()
+            harness.restart()
             return
         if self._step != step:
             return
         self._note(what, status, answer)
         if status < 500 and status != 429 and random.random() > 0.1:  # else once more, under the same key
-            self._go_on(world)
+            self._go_on(harness)
 
-    def _go_on(self, world: World) -> None:
+    def _go_on(self, harness: Harness) -> None:
         self._step += 1
         if not self.done:
-            self.next_at = world.now() + timedelta(seconds=self.steps[self._step][0])
+            self.next_at = harness.now() + timedelta(seconds=self.steps[self._step][0])
 
-    def _ask(self, world: World, what: str) -> tuple[int, Any]:
+    def _ask(self, harness: Harness, what: str) -> tuple[int, Any]:
         key = {"idempotency-key": f"{self.name}-{self._step}"}
         if what == "create":
-            return world.call("POST", "/api/instances", self.body, key)
+            return harness.call("POST", "/api/instances", self.body, key)
         if what == "delete":
-            return world.call("DELETE", f"/api/instances/{self.instance_id}", None, key)
+            return harness.call("DELETE", f"/api/instances/{self.instance_id}", None, key)
         if what == "sync":
-            return world.call("POST", "/api/sync", {})
+            return harness.call("POST", "/api/sync", {})
         if what == "read":
-            return world.call("GET", f"/api/instances/{self.instance_id}")
-        return world.call("POST", f"/api/instances/{self.instance_id}/{what}", None, key)
+            return harness.call("GET", f"/api/instances/{self.instance_id}")
+        return harness.call("POST", f"/api/instances/{self.instance_id}/{what}", None, key)
 
     def _note(self, what: str, status: int, answer: Any) -> None:
         if what == "create" and status == 201:

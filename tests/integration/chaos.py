@@ -22,23 +22,23 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from functions.api import create_instance
-from functions.shared import wiring
-from functions.shared.log import logger
+from functions.api.use_cases import create_instance
+from functions.shared.platform import wiring
+from functions.shared.platform.log import logger
 from local.emulator import ACCESS_KEY, REGION, SECRET_KEY, Emulator
 from local.novita.client import Simulator
 from local.novita.process import running
 from local.ports import Ports
 from tests.integration import tally
 from tests.integration.callers import Caller, plan
+from tests.integration.chaos_run import Turmoil
 from tests.integration.definition import table_definition
+from tests.integration.fault_profiles import ALL, Weather
+from tests.integration.harness import Harness
 from tests.integration.production import ProductionWiring, attempts_at_once
 from tests.integration.proxy import FaultProxy
 from tests.integration.subscriber import Subscriber
-from tests.integration.turmoil import Turmoil
 from tests.integration.verdict import Verdict, judge
-from tests.integration.weathers import ALL, Weather
-from tests.integration.world import World
 
 _BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 _SETTINGS = {
@@ -53,7 +53,7 @@ _SETTINGS = {
 @contextmanager
 def disturbed(
     emulator: Emulator, simulator: Simulator, table: dict[str, Any], proxy: FaultProxy
-) -> Iterator[World]:
+) -> Iterator[Harness]:
     """A world whose functions reach the emulator through the proxy."""
     environment = {
         "AWS_ENDPOINT_URL": proxy.url,
@@ -64,62 +64,62 @@ def disturbed(
     one_thread = patch.object(create_instance, "ThreadPoolExecutor", lambda _: ThreadPoolExecutor(1))
     simulator.reset()
     with patch.dict(os.environ, environment), attempts_at_once(), one_thread:
-        world = World(emulator, simulator, table, _SETTINGS, ProductionWiring)
-        world.begin(_BEGINNING)
-        yield world
+        harness = Harness(emulator, simulator, table, _SETTINGS, ProductionWiring)
+        harness.begin(_BEGINNING)
+        yield harness
         wiring.use(None)
     proxy.now, proxy.faults = None, ()
     simulator.reset()
 
 
-def callers_of(world: World, random: Random, instances: int, over_seconds: float) -> list[Caller]:
-    hook = world.simulator.inbox_url("box")
-    return [plan(number, world.now(), over_seconds, random, hook) for number in range(instances)]
+def callers_of(harness: Harness, random: Random, instances: int, over_seconds: float) -> list[Caller]:
+    hook = harness.simulator.inbox_url("box")
+    return [plan(number, harness.now(), over_seconds, random, hook) for number in range(instances)]
 
 
 def run(
-    world: World, proxy: FaultProxy, random: Random, weather: Weather, callers: list[Caller]
+    harness: Harness, proxy: FaultProxy, random: Random, weather: Weather, callers: list[Caller]
 ) -> tuple[Verdict, Turmoil]:
     """Everything that the callers ask for, in that weather; and what to say when all are at rest."""
     randomness.seed(random.random())
-    subscriber = Subscriber(world)
-    _plan_answers(world, callers, random, weather.receivers_fail)
-    turmoil = Turmoil(world, proxy, random, weather)
+    subscriber = Subscriber(harness)
+    _plan_answers(harness, callers, random, weather.receivers_fail)
+    turmoil = Turmoil(harness, proxy, random, weather)
     turmoil.run(callers, calm_after=120)
-    verdict = judge(world, callers, subscriber.received())
+    verdict = judge(harness, callers, subscriber.received())
     verdict.count()
-    verdict.wrong += _live_messages(world, turmoil)
-    turmoil.injected["webhook received again"] += _received_again(world, callers)
+    verdict.wrong += _live_messages(harness, turmoil)
+    turmoil.injected["webhook received again"] += _received_again(harness, callers)
     tally.add_faults(+turmoil.injected)
     return verdict, turmoil
 
 
-def _plan_answers(world: World, callers: list[Caller], random: Random, fail: float) -> None:
+def _plan_answers(harness: Harness, callers: list[Caller], random: Random, fail: float) -> None:
     """What each receiver answers before it answers well for ever."""
     for caller in callers:
         if fail and (url := caller.body.get("webhookUrl")):
             bad = [random.random() < fail for _ in range(30)]
             answers = [{"status": random.choice((500, 503, 302, 429)) if one else 200} for one in bad]
-            world.simulator.answer(
+            harness.simulator.answer(
                 url.rpartition("/")[2], *({**answer, "headers": {"Retry-After": "30"}} for answer in answers)
             )
 
 
-def _received_again(world: World, callers: list[Caller]) -> int:
+def _received_again(harness: Harness, callers: list[Caller]) -> int:
     urls = (caller.body["webhookUrl"] for caller in callers if "webhookUrl" in caller.body)
-    boxes = [world.simulator.inbox(url.rpartition("/")[2]) for url in urls]
+    boxes = [harness.simulator.inbox(url.rpartition("/")[2]) for url in urls]
     return sum(len(box) - len({message["headers"]["webhook-id"] for message in box}) for box in boxes)
 
 
-def _live_messages(world: World, turmoil: Turmoil) -> list[str]:
+def _live_messages(harness: Harness, turmoil: Turmoil) -> list[str]:
     """Messages that still do something when all is at rest: there is one chain of steps, and it has ended."""
-    before = {record.id: record for record in world.records()}
-    world.simulator.clear_calls()
+    before = {record.id: record for record in harness.records()}
+    harness.simulator.clear_calls()
     for queue, body in turmoil.sent[-150:]:
         if queue != "webhook":
-            world.handle(queue, world.as_received(queue, body))
-    after = {record.id: record for record in world.records()}
-    calls = [f"{call['method']} {call['path']} long after" for call in world.simulator.calls()]
+            harness.handle(queue, harness.as_received(queue, body))
+    after = {record.id: record for record in harness.records()}
+    calls = [f"{call['method']} {call['path']} long after" for call in harness.simulator.calls()]
     return calls + [f"{id_} was changed by an old message" for id_ in before if after[id_] != before[id_]]
 
 
@@ -138,11 +138,11 @@ def main(arguments: list[str] | None = None) -> int:
         emulator = stack.enter_context(Emulator(Path(folder), Ports.free().emulator))
         simulator = stack.enter_context(running())
         proxy = stack.enter_context(FaultProxy(emulator.url))
-        world = stack.enter_context(disturbed(emulator, simulator, table_definition(), proxy))
+        harness = stack.enter_context(disturbed(emulator, simulator, table_definition(), proxy))
         over = asked.over or max(600.0, asked.instances * 1.2)
         stack.enter_context(redirect_stdout(stack.enter_context(Path(os.devnull).open("w"))))  # metrics
         random = Random(seed)
-        verdict, _ = run(world, proxy, random, ALL, callers_of(world, random, asked.instances, over))
+        verdict, _ = run(harness, proxy, random, ALL, callers_of(harness, random, asked.instances, over))
     for line in (*tally.lines(tally.counts), str(verdict), *verdict.wrong):
         print(line)  # noqa: T201
     outcome = f"{len(verdict.wrong)} things are wrong" if verdict.wrong else "all is well"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from functions.shared import wiring
+from functions.shared.platform import wiring
 from local.emulator import ACCESS_KEY, REGION, SECRET_KEY, Emulator
 from local.novita.client import Simulator
 from local.novita.process import running
@@ -14,12 +14,12 @@ from local.ports import Ports
 from tests.infra.roles import Right
 from tests.integration import chaos, definition
 from tests.integration.alarms import Metrics
+from tests.integration.harness import Harness
 from tests.integration.proxy import FaultProxy
 from tests.integration.rights import Rights, synthesised
-from tests.integration.world import World
 
-Build = Callable[..., World]
-Measured = Callable[[World], Metrics]
+Build = Callable[..., Harness]
+Measured = Callable[[Harness], Metrics]
 
 
 @pytest.fixture(scope="session")
@@ -64,25 +64,25 @@ def build(
     }.items():
         monkeypatch.setenv(name, value)
     novita.reset()
-    made: list[World] = []
+    made: list[Harness] = []
     rights = Rights(roles)
 
-    def make(**settings: str) -> World:
-        world = World(emulator, novita, table_definition, settings)
-        world.wire.rights = rights
-        made.append(world)
-        return world
+    def make(**settings: str) -> Harness:
+        harness = Harness(emulator, novita, table_definition, settings)
+        harness.wire.rights = rights
+        made.append(harness)
+        return harness
 
     yield make
-    for world in made:
-        world.assert_books_balance()
+    for harness in made:
+        harness.assert_books_balance()
     assert rights.missing == set()
     wiring.use(None)
     novita.reset()
 
 
 @pytest.fixture
-def world(build: Build) -> World:
+def harness(build: Build) -> Harness:
     return build()
 
 
@@ -90,7 +90,7 @@ def world(build: Build) -> World:
 def measured() -> Iterator[Measured]:
     """The metrics that are written from then on, until the test is over."""
     with ExitStack() as until_the_end:
-        yield lambda world: until_the_end.enter_context(redirect_stdout(Metrics(world.now)))
+        yield lambda harness: until_the_end.enter_context(redirect_stdout(Metrics(harness.now)))
 
 
 @pytest.fixture(scope="session")
@@ -102,7 +102,7 @@ def proxy(emulator: Emulator) -> Iterator[FaultProxy]:
 @pytest.fixture
 def disturbed(
     emulator: Emulator, novita: Simulator, table_definition: dict[str, Any], proxy: FaultProxy
-) -> Iterator[World]:
+) -> Iterator[Harness]:
     """A world whose functions reach the emulator through the proxy."""
     with chaos.disturbed(emulator, novita, table_definition, proxy) as made:
         yield made

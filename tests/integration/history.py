@@ -2,11 +2,11 @@
 
 import json
 
-from tests.integration.world import World
+from tests.integration.harness import Harness
 
 
-def rebuilt(world: World, url: str) -> list[str]:
+def rebuilt(harness: Harness, url: str) -> list[str]:
     """The bodies, one for each event."""
-    received = world.simulator.inbox(url.rpartition("/")[2])
+    received = harness.simulator.inbox(url.rpartition("/")[2])
     by_id = {message["headers"]["webhook-id"]: message["body"] for message in received}
     return sorted(by_id.values(), key=lambda body: int(json.loads(body)["sequence"]))

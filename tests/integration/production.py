@@ -9,7 +9,7 @@ from unittest.mock import patch
 from botocore import UNSIGNED
 from botocore.retries.standard import ExponentialBackoff
 
-from functions.shared.wiring import Wiring
+from functions.shared.platform.wiring import Wiring
 from tests.integration.quick_http import send_quickly
 from tests.integration.wire import WatchedWiring, watch
 

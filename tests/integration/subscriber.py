@@ -4,20 +4,20 @@ import json
 from typing import Any
 from uuid import uuid4
 
-from tests.integration.world import World
+from tests.integration.harness import Harness
 
 
 class Subscriber:
-    def __init__(self, world: World, policy: dict[str, Any] | None = None) -> None:
-        self._sqs = world.sqs
-        name = f"{world.table_name}-{uuid4().hex}"
-        self._url = world.sqs.create_queue(QueueName=name)["QueueUrl"]
+    def __init__(self, harness: Harness, policy: dict[str, Any] | None = None) -> None:
+        self._sqs = harness.sqs
+        name = f"{harness.table_name}-{uuid4().hex}"
+        self._url = harness.sqs.create_queue(QueueName=name)["QueueUrl"]
         wanted = ["QueueArn"]
-        arn = world.sqs.get_queue_attributes(QueueUrl=self._url, AttributeNames=wanted)["Attributes"][
+        arn = harness.sqs.get_queue_attributes(QueueUrl=self._url, AttributeNames=wanted)["Attributes"][
             "QueueArn"
         ]
         attributes = {"FilterPolicy": json.dumps(policy)} if policy else {}
-        world.sns.subscribe(TopicArn=world.topic, Protocol="sqs", Endpoint=arn, Attributes=attributes)
+        harness.sns.subscribe(TopicArn=harness.topic, Protocol="sqs", Endpoint=arn, Attributes=attributes)
 
     def received(self) -> list[dict[str, Any]]:
         """Payloads, each with the attributes it came with."""

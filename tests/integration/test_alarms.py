@@ -7,12 +7,12 @@ from datetime import datetime
 import pytest
 
 from functions.shared.domain.ids import new_instance_id
-from tests.integration import letters
+from tests.integration import dead_letters
 from tests.integration.alarms import Alarm, Metrics, synthesised
 from tests.integration.conftest import Build, Measured
+from tests.integration.harness import Harness
 from tests.integration.sweeps import listing, put, running
 from tests.integration.wire import Made
-from tests.integration.world import World
 
 CREATE = "/gpu/instance/create"
 MINUTE = 60.0
@@ -27,7 +27,7 @@ def alarms() -> dict[str, Alarm]:
 class OnCall:
     """A world with somebody on call, from now on."""
 
-    world: World
+    harness: Harness
     alarms: dict[str, Alarm]
     metrics: Metrics
     since: datetime
@@ -36,22 +36,22 @@ class OnCall:
         return {name for name in self.alarms if self.history(name)[-1:] == [True]}
 
     def history(self, name: str) -> list[bool]:
-        return self.alarms[name].history(self.metrics.points, self.since, self.world.now())
+        return self.alarms[name].history(self.metrics.points, self.since, self.harness.now())
 
     def minutes(self, count: int, then: Callable[[], object] = lambda: None) -> None:
         """A sweep each minute, as the schedule has it."""
         for _ in range(count):
-            self.world.sweep()
+            self.harness.sweep()
             then()
-            self.world.advance(MINUTE)
+            self.harness.advance(MINUTE)
 
 
-Watch = Callable[[World], OnCall]
+Watch = Callable[[Harness], OnCall]
 
 
 @pytest.fixture
 def watch(alarms: dict[str, Alarm], measured: Measured) -> Watch:
-    return lambda world: OnCall(world, alarms, measured(world), world.now())
+    return lambda harness: OnCall(harness, alarms, measured(harness), harness.now())
 
 
 def test_every_alarm_on_our_own_metrics_is_made_to_fire_here(alarms: dict[str, Alarm]) -> None:
@@ -68,21 +68,21 @@ def test_every_alarm_on_our_own_metrics_is_made_to_fire_here(alarms: dict[str, A
     }
 
 
-def test_nothing_is_raised_while_all_goes_well(world: World, watch: Watch) -> None:
-    on_call = watch(world)
+def test_nothing_is_raised_while_all_goes_well(harness: Harness, watch: Watch) -> None:
+    on_call = watch(harness)
 
-    world.create()
-    on_call.minutes(16, world.deliver)
-    world.settle()
+    harness.create()
+    on_call.minutes(16, harness.deliver)
+    harness.settle()
 
     assert [name for name in on_call.alarms if any(on_call.history(name))] == []
 
 
 def test_a_dead_letter_raises_an_alarm(build: Build, watch: Watch) -> None:
-    world = build(MAX_RETRY_ATTEMPTS="0", RETRY_BASE_SECONDS="0")
-    on_call = watch(world)
+    harness = build(MAX_RETRY_ATTEMPTS="0", RETRY_BASE_SECONDS="0")
+    on_call = watch(harness)
 
-    letters.failed_create(world)
+    dead_letters.failed_create(harness)
     on_call.minutes(5)
 
     assert any(on_call.history("DeadLetters"))
@@ -92,57 +92,57 @@ def test_a_dead_letter_raises_an_alarm(build: Build, watch: Watch) -> None:
 
 
 def test_a_circuit_that_stays_open_raises_an_alarm(build: Build, watch: Watch) -> None:
-    world = build(BREAKER_FAILURE_THRESHOLD="3", BREAKER_CACHE_SECONDS="0")
-    on_call = watch(world)
-    world.simulator.fault("status", status=503)
+    harness = build(BREAKER_FAILURE_THRESHOLD="3", BREAKER_CACHE_SECONDS="0")
+    on_call = watch(harness)
+    harness.simulator.fault("status", status=503)
 
     on_call.minutes(5)
     assert "CircuitOpen" not in on_call.raised(), "not yet too long"
     on_call.minutes(12)
 
     assert "CircuitOpen" in on_call.raised()
-    world.simulator.clear_faults()
+    harness.simulator.clear_faults()
     on_call.minutes(15)
     assert "CircuitOpen" not in on_call.raised()
 
 
 def test_an_open_circuit_that_nobody_asks_raises_none(build: Build, watch: Watch) -> None:
-    world = build(BREAKER_FAILURE_THRESHOLD="1", BREAKER_CACHE_SECONDS="0")
-    on_call = watch(world)
-    world.simulator.fault("status", CREATE, status=503)
-    instance_id = world.create()
-    letters.deliver_all(world)
-    world.call("DELETE", f"/api/instances/{instance_id}")
-    world.settle()
+    harness = build(BREAKER_FAILURE_THRESHOLD="1", BREAKER_CACHE_SECONDS="0")
+    on_call = watch(harness)
+    harness.simulator.fault("status", CREATE, status=503)
+    instance_id = harness.create()
+    dead_letters.deliver_all(harness)
+    harness.call("DELETE", f"/api/instances/{instance_id}")
+    harness.settle()
 
     on_call.minutes(20)
 
-    _, answer = world.call("GET", "/api/circuits")
+    _, answer = harness.call("GET", "/api/circuits")
     assert {one["name"]: one["state"] for one in answer["circuits"]}["buys"] == "OPEN"
     assert not any(on_call.history("CircuitOpen"))
 
 
-def test_an_orphan_raises_an_alarm_until_it_is_gone(world: World, watch: Watch) -> None:
-    on_call = watch(world)
-    orphan = put(world, new_instance_id(world.now()))
+def test_an_orphan_raises_an_alarm_until_it_is_gone(harness: Harness, watch: Watch) -> None:
+    on_call = watch(harness)
+    orphan = put(harness, new_instance_id(harness.now()))
 
     on_call.minutes(6)
 
     assert "Orphans" in on_call.raised()
-    world.simulator.fault("status", status=503)
+    harness.simulator.fault("status", status=503)
     on_call.minutes(11)
     assert "Orphans" in on_call.raised(), "that Novita does not tell is no proof that it is gone"
-    world.simulator.clear_faults()
-    world.simulator.patch_instance(orphan, status="removed")
+    harness.simulator.clear_faults()
+    harness.simulator.patch_instance(orphan, status="removed")
     on_call.minutes(11)
     assert "Orphans" not in on_call.raised()
 
 
-def test_a_brake_that_is_pulled_raises_an_alarm(world: World, watch: Watch) -> None:
-    running(world, 4)
-    on_call = watch(world)
+def test_a_brake_that_is_pulled_raises_an_alarm(harness: Harness, watch: Watch) -> None:
+    running(harness, 4)
+    on_call = watch(harness)
 
-    with listing(world, []):
+    with listing(harness, []):
         on_call.minutes(5)
 
     assert "Brake" in on_call.raised()
@@ -150,68 +150,68 @@ def test_a_brake_that_is_pulled_raises_an_alarm(world: World, watch: Watch) -> N
     assert "Brake" not in on_call.raised()
 
 
-def test_a_reconciler_that_does_nothing_raises_an_alarm(world: World, watch: Watch) -> None:
-    on_call = watch(world)
+def test_a_reconciler_that_does_nothing_raises_an_alarm(harness: Harness, watch: Watch) -> None:
+    on_call = watch(harness)
     on_call.minutes(6)
     assert "ReconcilerSilent" not in on_call.raised()
 
-    world.advance(5 * MINUTE)
+    harness.advance(5 * MINUTE)
 
     assert "ReconcilerSilent" in on_call.raised()
     on_call.minutes(1)
     assert "ReconcilerSilent" not in on_call.raised()
 
 
-def test_a_sweep_that_fails_is_a_silent_one(world: World, watch: Watch) -> None:
-    on_call = watch(world)
+def test_a_sweep_that_fails_is_a_silent_one(harness: Harness, watch: Watch) -> None:
+    on_call = watch(harness)
 
     def fail(_: Made) -> None:
         raise RuntimeError
 
-    world.wire.before = fail
+    harness.wire.before = fail
     for _ in range(6):
         with pytest.raises(RuntimeError):
-            world.sweep()
-        world.advance(MINUTE)
-    world.wire.before = None
+            harness.sweep()
+        harness.advance(MINUTE)
+    harness.wire.before = None
 
     assert "ReconcilerSilent" in on_call.raised()
 
 
-def test_steps_that_nobody_takes_raise_an_alarm(world: World, watch: Watch) -> None:
-    on_call = watch(world)
-    world.create()
+def test_steps_that_nobody_takes_raise_an_alarm(harness: Harness, watch: Watch) -> None:
+    on_call = watch(harness)
+    harness.create()
 
     on_call.minutes(15)
     assert "StepsLate" not in on_call.raised()
     on_call.minutes(15)
 
     assert "StepsLate" in on_call.raised()
-    on_call.minutes(11, world.deliver)
+    on_call.minutes(11, harness.deliver)
     assert "StepsLate" not in on_call.raised()
-    world.settle()
+    harness.settle()
 
 
-def test_events_that_cannot_be_told_raise_an_alarm(world: World, watch: Watch) -> None:
-    on_call = watch(world)
-    world.sns.delete_topic(TopicArn=world.topic)
-    world.create()
-    world.announce()
+def test_events_that_cannot_be_told_raise_an_alarm(harness: Harness, watch: Watch) -> None:
+    on_call = watch(harness)
+    harness.sns.delete_topic(TopicArn=harness.topic)
+    harness.create()
+    harness.announce()
 
-    on_call.minutes(10, world.announce)
+    on_call.minutes(10, harness.announce)
     assert "EventsLate" not in on_call.raised(), "not yet too long"
-    on_call.minutes(10, world.announce)
+    on_call.minutes(10, harness.announce)
 
     assert "EventsLate" in on_call.raised()
-    world.sns.create_topic(Name=world.topic.rpartition(":")[2])
-    on_call.minutes(10, world.announce)
+    harness.sns.create_topic(Name=harness.topic.rpartition(":")[2])
+    on_call.minutes(10, harness.announce)
     assert "EventsLate" not in on_call.raised()
-    world.settle()
+    harness.settle()
 
 
-def test_a_key_that_novita_refuses_raises_an_alarm(world: World, watch: Watch) -> None:
-    on_call = watch(world)
-    world.simulator.fault("status", status=401, reason="INVALID_API_KEY")
+def test_a_key_that_novita_refuses_raises_an_alarm(harness: Harness, watch: Watch) -> None:
+    on_call = watch(harness)
+    harness.simulator.fault("status", status=401, reason="INVALID_API_KEY")
 
     on_call.minutes(5)
 
@@ -219,34 +219,34 @@ def test_a_key_that_novita_refuses_raises_an_alarm(world: World, watch: Watch) -
     assert on_call.metrics.of("AccountRefusals", because="key")
 
 
-def test_an_account_without_money_raises_an_alarm(world: World, watch: Watch) -> None:
-    on_call = watch(world)
-    world.simulator.settings(balanceEnough=False)
-    world.create()
+def test_an_account_without_money_raises_an_alarm(harness: Harness, watch: Watch) -> None:
+    on_call = watch(harness)
+    harness.simulator.settings(balanceEnough=False)
+    harness.create()
 
-    letters.deliver_all(world)
+    dead_letters.deliver_all(harness)
     on_call.minutes(5)
 
     assert on_call.metrics.of("AccountRefusals", because="money") == [1]
     assert any(on_call.history("AccountRefused"))
-    world.settle()
+    harness.settle()
 
 
-def test_an_answer_of_500_raises_an_alarm_and_one_of_503_does_not(world: World, watch: Watch) -> None:
-    on_call = watch(world)
-    world.simulator.fault("status", status=503)
+def test_an_answer_of_500_raises_an_alarm_and_one_of_503_does_not(harness: Harness, watch: Watch) -> None:
+    on_call = watch(harness)
+    harness.simulator.fault("status", status=503)
     quote = {"productName": "RTX 4090 24GB", "templateId": "107672", "name": "x"}
-    assert world.call("POST", "/api/quotes", quote)[0] in (502, 503, 504)
-    world.simulator.clear_faults()
+    assert harness.call("POST", "/api/quotes", quote)[0] in (502, 503, 504)
+    harness.simulator.clear_faults()
     on_call.minutes(5)
     assert "ServerErrors" not in on_call.raised()
 
     def fail(_: Made) -> None:
         raise RuntimeError
 
-    world.wire.before = fail
-    status, _ = world.call("GET", "/api/instances")
-    world.wire.before = None
+    harness.wire.before = fail
+    status, _ = harness.call("GET", "/api/instances")
+    harness.wire.before = None
     on_call.minutes(5)
 
     assert status == 500

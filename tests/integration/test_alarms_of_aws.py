@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 import pytest
 from botocore.exceptions import ClientError
 
-from functions.shared import wiring
+from functions.shared.platform import wiring
 from tests.infra.template import NAMES, QUEUES
 from tests.integration.alarms import Alarm, Point, synthesised
+from tests.integration.harness import Context, Harness
 from tests.integration.wire import Made
-from tests.integration.world import Context, World
 
 MINUTE = 60.0
 Alarms = dict[str, Alarm]
@@ -25,22 +25,24 @@ def alarms() -> Alarms:
     return synthesised(ours=False)
 
 
-def history(world: World, alarm: Alarm, minutes: int, measure: Callable[[int], float | None]) -> list[bool]:
+def history(
+    harness: Harness, alarm: Alarm, minutes: int, measure: Callable[[int], float | None]
+) -> list[bool]:
     """Each minute AWS measures; whether the alarm is raised at the end of each of its periods."""
-    since, points = world.now(), []
+    since, points = harness.now(), []
     given = alarm.properties
     dimensions = frozenset((one["Name"], str(one["Value"])) for one in given["Dimensions"])
     for minute in range(minutes):
         value = measure(minute)
         if value is not None:
-            points.append(Point(world.now(), given["Namespace"], given["MetricName"], dimensions, value))
-        world.advance(MINUTE)
-    return alarm.history(points, since, world.now())
+            points.append(Point(harness.now(), given["Namespace"], given["MetricName"], dimensions, value))
+        harness.advance(MINUTE)
+    return alarm.history(points, since, harness.now())
 
 
-def visible(world: World, url: str) -> float:
+def visible(harness: Harness, url: str) -> float:
     wanted = "ApproximateNumberOfMessages"
-    found = world.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=[wanted])
+    found = harness.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=[wanted])
     return float(found["Attributes"][wanted])
 
 
@@ -56,48 +58,50 @@ def test_every_alarm_on_what_aws_measures_is_made_to_fire_here(alarms: Alarms) -
 
 
 @pytest.mark.parametrize("queue", QUEUES)
-def test_a_message_that_nobody_takes_raises_an_alarm(world: World, alarms: Alarms, queue: str) -> None:
-    url = world.queues[queue]
-    world.sqs.send_message(QueueUrl=url, MessageBody="x")
+def test_a_message_that_nobody_takes_raises_an_alarm(harness: Harness, alarms: Alarms, queue: str) -> None:
+    url = harness.queues[queue]
+    harness.sqs.send_message(QueueUrl=url, MessageBody="x")
 
-    (message,) = world.sqs.receive_message(
+    (message,) = harness.sqs.receive_message(
         QueueUrl=url, VisibilityTimeout=0, AttributeNames=["SentTimestamp"]
     )["Messages"]
     sent_at = int(message["Attributes"]["SentTimestamp"]) / 1000
 
     def age(_: int) -> float:
-        return visible(world, url) and world.now().timestamp() - sent_at
+        return visible(harness, url) and harness.now().timestamp() - sent_at
 
-    raised = history(world, alarms[f"OldestMessage-{queue}"], 50, age)
+    raised = history(harness, alarms[f"OldestMessage-{queue}"], 50, age)
 
     assert raised[-1]
     assert not any(raised[:5]), "a delay and its retries are no reason"
 
 
 @pytest.mark.parametrize("queue", QUEUES)
-def test_a_dead_letter_that_nobody_buries_raises_an_alarm(world: World, alarms: Alarms, queue: str) -> None:
-    url, alarm = world.dead_queues[queue], alarms[f"Unburied-{queue}"]
-    world.sqs.send_message(QueueUrl=url, MessageBody="x")
+def test_a_dead_letter_that_nobody_buries_raises_an_alarm(
+    harness: Harness, alarms: Alarms, queue: str
+) -> None:
+    url, alarm = harness.dead_queues[queue], alarms[f"Unburied-{queue}"]
+    harness.sqs.send_message(QueueUrl=url, MessageBody="x")
 
-    assert history(world, alarm, 15, lambda _: visible(world, url))[-1]
-    world.bury()
-    assert not any(history(world, alarm, 15, lambda _: visible(world, url)))
+    assert history(harness, alarm, 15, lambda _: visible(harness, url))[-1]
+    harness.handle_dead_letters()
+    assert not any(history(harness, alarm, 15, lambda _: visible(harness, url)))
 
 
 @pytest.fixture
-def misconfigured(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+def misconfigured(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> Iterator[Harness]:
     """As after a deploy with a bad setting: every function stops, and names it."""
-    mended = world.wiring
-    for name, value in {**world.environment, "INSTANCE_POLL_INTERVAL": "soon"}.items():
+    mended = harness.wiring
+    for name, value in {**harness.environment, "INSTANCE_POLL_INTERVAL": "soon"}.items():
         monkeypatch.setenv(name, value)
     wiring.use(None)
-    yield world
+    yield harness
     wiring.use(mended)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_function_that_crashes_again_and_again_raises_an_alarm(
-    misconfigured: World, alarms: Alarms, name: str
+    misconfigured: Harness, alarms: Alarms, name: str
 ) -> None:
     handler = importlib.import_module(f"functions.{name}.handler").handler
 
@@ -111,25 +115,25 @@ def test_a_function_that_crashes_again_and_again_raises_an_alarm(
     assert history(misconfigured, alarm, 15, lambda minute: crashed(minute) if minute < 2 else 0.0) == [False]
 
 
-def test_answers_of_5xx_raise_an_alarm(world: World, alarms: Alarms) -> None:
+def test_answers_of_5xx_raise_an_alarm(harness: Harness, alarms: Alarms) -> None:
     def refuse(made: Made) -> None:
         if made.name.startswith("Query"):
             raise ClientError({"Error": {"Code": "ThrottlingException"}}, "Query")
 
     def answered(_: int) -> float:
-        return float(sum(world.call("GET", "/api/instances")[0] >= 500 for _ in range(2)))
+        return float(sum(harness.call("GET", "/api/instances")[0] >= 500 for _ in range(2)))
 
-    assert not any(history(world, alarms["GatewayErrors"], 15, answered))
-    world.wire.before = refuse
-    assert history(world, alarms["GatewayErrors"], 15, answered)[-1]
+    assert not any(history(harness, alarms["GatewayErrors"], 15, answered))
+    harness.wire.before = refuse
+    assert history(harness, alarms["GatewayErrors"], 15, answered)[-1]
 
 
 @pytest.mark.parametrize("name", ["api", "reconcile"])
 def test_a_function_that_lambda_refuses_to_run_raises_an_alarm(
-    world: World, alarms: Alarms, name: str
+    harness: Harness, alarms: Alarms, name: str
 ) -> None:
     """No emulator refuses any: only the count is given."""
     alarm = alarms[f"Throttles-{name}"]
 
-    assert history(world, alarm, 5, lambda _: 1.0) == [True]
-    assert history(world, alarm, 5, lambda minute: 1.0 if minute < 2 else None) == [False]
+    assert history(harness, alarm, 5, lambda _: 1.0) == [True]
+    assert history(harness, alarm, 5, lambda minute: 1.0 if minute < 2 else None) == [False]

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from functions.shared.adapters.table import Write
+from functions.shared.stores.table import Write
+from tests.integration.harness import Harness
 from tests.integration.subscriber import Subscriber
 from tests.integration.wire import Made
-from tests.integration.world import World
 
 SERVICE_EVENTS: list[dict[str, Any]] = [
     {
@@ -34,7 +34,7 @@ SERVICE_EVENTS: list[dict[str, Any]] = [
 
 
 @contextmanager
-def failing(world: World, name: str) -> Iterator[list[Made]]:
+def failing(harness: Harness, name: str) -> Iterator[list[Made]]:
     """Calls of the announcer of this name are not answered."""
     failed: list[Made] = []
 
@@ -43,28 +43,28 @@ def failing(world: World, name: str) -> Iterator[list[Made]]:
             failed.append(made)
             raise EndpointConnectionError(endpoint_url="http://127.0.0.1:9")
 
-    world.wire.before = fail
+    harness.wire.before = fail
     yield failed
-    world.wire.before = None
+    harness.wire.before = None
 
 
-def store(world: World, *events: dict[str, Any]) -> None:
-    due = {"kind": "event", "due": "event", "dueAt": int(world.now().timestamp() * 1000)}
+def store(harness: Harness, *events: dict[str, Any]) -> None:
+    due = {"kind": "event", "due": "event", "dueAt": int(harness.now().timestamp() * 1000)}
     for event in events:
-        world.wiring.table.put(Write({**event, **due}))
+        harness.wiring.table.put(Write({**event, **due}))
 
 
-def test_subscribers_get_only_what_their_filter_policy_names(world: World) -> None:
-    running = Subscriber(world, {"eventType": ["instance.running"]})
-    service = Subscriber(world, {"eventType": [{"prefix": "circuit."}, "orphan.detected"]})
-    region = Subscriber(world, {"region": ["CN-HK-01"], "status": ["starting"]})
-    everything = Subscriber(world, None)
-    store(world, *SERVICE_EVENTS)
+def test_subscribers_get_only_what_their_filter_policy_names(harness: Harness) -> None:
+    running = Subscriber(harness, {"eventType": ["instance.running"]})
+    service = Subscriber(harness, {"eventType": [{"prefix": "circuit."}, "orphan.detected"]})
+    region = Subscriber(harness, {"region": ["CN-HK-01"], "status": ["starting"]})
+    everything = Subscriber(harness, None)
+    store(harness, *SERVICE_EVENTS)
 
-    instance_id = world.create()
-    world.settle()
-    other_id = world.create()
-    world.settle()
+    instance_id = harness.create()
+    harness.settle()
+    other_id = harness.create()
+    harness.settle()
 
     assert [(one["type"], one["instanceId"]) for one in running.received()] == [
         ("instance.running", instance_id),
@@ -75,11 +75,11 @@ def test_subscribers_get_only_what_their_filter_policy_names(world: World) -> No
     assert len(everything.received()) == 3 + 3 + 2
 
 
-def test_a_message_carries_the_attributes_that_policies_may_name(world: World) -> None:
-    everything = Subscriber(world, None)
+def test_a_message_carries_the_attributes_that_policies_may_name(harness: Harness) -> None:
+    everything = Subscriber(harness, None)
 
-    instance_id = world.create()
-    world.settle()
+    instance_id = harness.create()
+    harness.settle()
 
     by_type = {one["type"]: one for one in everything.received()}
     assert by_type["instance.running"]["attributes"] == {
@@ -91,57 +91,57 @@ def test_a_message_carries_the_attributes_that_policies_may_name(world: World) -
     assert by_type["instance.running"]["id"] == f"evt_{instance_id.removeprefix('inst_')}_3"
 
 
-def test_events_of_the_service_itself_are_announced_too(world: World) -> None:
-    everything = Subscriber(world, None)
-    store(world, *SERVICE_EVENTS)
+def test_events_of_the_service_itself_are_announced_too(harness: Harness) -> None:
+    everything = Subscriber(harness, None)
+    store(harness, *SERVICE_EVENTS)
 
-    world.announce()
+    harness.announce()
 
     by_type = {one["type"]: one for one in everything.received()}
     assert by_type["circuit.opened"]["data"] == {"circuit": "reads", "state": "OPEN"}
     assert by_type["circuit.opened"]["attributes"] == {"eventType": "circuit.opened"}
     assert by_type["orphan.detected"]["data"]["novitaInstanceId"] == "m-1"
-    assert world.announce() == 0
+    assert harness.announce() == 0
 
 
 @pytest.mark.parametrize("call", ["Publish", "PutItem dlv/delivery", "UpdateItem inst/event"])
-def test_an_event_that_could_not_be_told_stays_due_and_comes_again(world: World, call: str) -> None:
-    everything = Subscriber(world, None)
-    box = world.simulator.inbox_url("again")
-    with failing(world, call) as failed:
-        instance_id = world.create(webhookUrl=box)
-        assert world.announce() == 1
+def test_an_event_that_could_not_be_told_stays_due_and_comes_again(harness: Harness, call: str) -> None:
+    everything = Subscriber(harness, None)
+    box = harness.simulator.inbox_url("again")
+    with failing(harness, call) as failed:
+        instance_id = harness.create(webhookUrl=box)
+        assert harness.announce() == 1
     assert failed
 
-    world.settle()
-    world.run(120)
+    harness.settle()
+    harness.run(120)
 
     sent = [one["id"] for one in everything.received()]
     ids = [f"evt_{instance_id.removeprefix('inst_')}_{number}" for number in (1, 2, 3)]
     assert sorted(set(sent)) == ids  # at least once, with the same id
-    assert sorted(one["headers"]["webhook-id"] for one in world.simulator.inbox("again")) == ids
+    assert sorted(one["headers"]["webhook-id"] for one in harness.simulator.inbox("again")) == ids
 
 
-def test_when_the_webhook_queue_refuses_the_sweep_sends_the_first_attempt(world: World) -> None:
-    with failing(world, "SendMessage webhook") as failed:
-        world.create(webhookUrl=world.simulator.inbox_url("later"))
-        world.announce()
+def test_when_the_webhook_queue_refuses_the_sweep_sends_the_first_attempt(harness: Harness) -> None:
+    with failing(harness, "SendMessage webhook") as failed:
+        harness.create(webhookUrl=harness.simulator.inbox_url("later"))
+        harness.announce()
     assert failed
-    assert world.simulator.inbox("later") == []
+    assert harness.simulator.inbox("later") == []
 
-    world.advance(61)
-    world.sweep()
-    world.settle()
+    harness.advance(61)
+    harness.sweep()
+    harness.settle()
 
-    assert len(world.simulator.inbox("later")) == 3
+    assert len(harness.simulator.inbox("later")) == 3
 
 
-def test_an_event_that_makes_no_sense_holds_up_nobody(world: World) -> None:
-    everything = Subscriber(world, None)
-    store(world, {"pk": "a", "sk": "event#1"}, {"pk": "b", "sk": "event#1", "event": {"type": 7}})
-    store(world, *SERVICE_EVENTS)
+def test_an_event_that_makes_no_sense_holds_up_nobody(harness: Harness) -> None:
+    everything = Subscriber(harness, None)
+    store(harness, {"pk": "a", "sk": "event#1"}, {"pk": "b", "sk": "event#1", "event": {"type": 7}})
+    store(harness, *SERVICE_EVENTS)
 
-    world.announce()
+    harness.announce()
 
     assert len(everything.received()) == 2
-    assert world.announce() == 2  # still due, for whoever reads the log
+    assert harness.announce() == 2  # still due, for whoever reads the log

@@ -8,9 +8,9 @@ import pytest
 
 from local import api_keys
 from tests.integration.conftest import Build
+from tests.integration.harness import Harness
 from tests.integration.logs import everything_logged
 from tests.integration.routes import request, routes
-from tests.integration.world import World
 
 OPEN = {("GET", "/health")}
 # Beyond GET = read and everything else = write.
@@ -48,31 +48,31 @@ MALFORMED = {
 
 
 @pytest.fixture
-def known(world: World) -> tuple[World, str]:
-    instance_id = world.create(webhookUrl=world.simulator.inbox_url("box"))
-    world.settle()
-    return world, instance_id
+def known(harness: Harness) -> tuple[Harness, str]:
+    instance_id = harness.create(webhookUrl=harness.simulator.inbox_url("box"))
+    harness.settle()
+    return harness, instance_id
 
 
 def refused(
-    world: World, instance_id: str, authorization: str | None, status: int, code: str, *over: Any
+    harness: Harness, instance_id: str, authorization: str | None, status: int, code: str, *over: Any
 ) -> None:
     """Each of these routes answers so, and asks for nothing but who the key belongs to."""
-    items, calls = world.items(), len(world.simulator.calls())
+    items, calls = harness.items(), len(harness.simulator.calls())
     with everything_logged() as log:
         for method, path in over or GUARDED:
             address, body = request(method, path)
-            world.wire.calls.clear()
-            answer = world.call(
+            harness.wire.calls.clear()
+            answer = harness.call(
                 method, address.replace("{id}", instance_id), body, headers={"authorization": authorization}
             )
             assert (answer[0], answer[1]["error"]["code"]) == (status, code), (method, path)
-            assert {call.name for call in world.wire.calls} <= {"GetItem key/key"}, (method, path)
-    assert world.items() == items
-    assert len(world.simulator.calls()) == calls
+            assert {call.name for call in harness.wire.calls} <= {"GetItem key/key"}, (method, path)
+    assert harness.items() == items
+    assert len(harness.simulator.calls()) == calls
     assert log.getvalue()
     assert not authorization or len(authorization) < 40 or authorization[-20:] not in log.getvalue()
-    assert world.key not in log.getvalue()
+    assert harness.key not in log.getvalue()
 
 
 def needed(method: str, path: str) -> str:
@@ -80,36 +80,36 @@ def needed(method: str, path: str) -> str:
 
 
 @pytest.mark.parametrize("kind", MALFORMED)
-def test_what_is_not_a_key_opens_nothing(known: tuple[World, str], kind: str) -> None:
-    world, instance_id = known
+def test_what_is_not_a_key_opens_nothing(known: tuple[Harness, str], kind: str) -> None:
+    harness, instance_id = known
     pattern = MALFORMED[kind]
     presented = pattern and pattern.format(
-        key=world.key,
-        bare=world.key.removeprefix("ost_"),
-        capitals=world.key.upper(),
-        digest=api_keys._pk(world.key).removeprefix("key#"),
+        key=harness.key,
+        bare=harness.key.removeprefix("ost_"),
+        capitals=harness.key.upper(),
+        digest=api_keys._pk(harness.key).removeprefix("key#"),
     )
 
-    refused(world, instance_id, presented, 401, "UNAUTHORIZED")
+    refused(harness, instance_id, presented, 401, "UNAUTHORIZED")
 
 
-def test_a_revoked_key_opens_nothing(known: tuple[World, str]) -> None:
-    world, instance_id = known
+def test_a_revoked_key_opens_nothing(known: tuple[Harness, str]) -> None:
+    harness, instance_id = known
     key = api_keys.new_key()
-    world.revoke_key(world.add_key(key, *api_keys.SCOPES))
+    harness.revoke_key(harness.add_key(key, *api_keys.SCOPES))
 
-    refused(world, instance_id, f"Bearer {key}", 401, "UNAUTHORIZED")
+    refused(harness, instance_id, f"Bearer {key}", 401, "UNAUTHORIZED")
 
 
 @pytest.mark.parametrize("scope", ["read", "write"])
-def test_a_key_opens_nothing_beyond_its_scope(known: tuple[World, str], scope: str) -> None:
-    world, instance_id = known
+def test_a_key_opens_nothing_beyond_its_scope(known: tuple[Harness, str], scope: str) -> None:
+    harness, instance_id = known
     key = api_keys.new_key()
-    world.add_key(key, scope)
+    harness.add_key(key, scope)
     order = api_keys.SCOPES.index
     beyond = {one for one in GUARDED if order(needed(*one)) > order(scope)}
 
-    refused(world, instance_id, f"Bearer {key}", 403, "FORBIDDEN", *sorted(beyond))
+    refused(harness, instance_id, f"Bearer {key}", 403, "FORBIDDEN", *sorted(beyond))
 
 
 SPELT: dict[str, Callable[[str, str], tuple[str, str]]] = {
@@ -127,11 +127,11 @@ SPELT: dict[str, Callable[[str, str], tuple[str, str]]] = {
 @pytest.mark.parametrize("spelling", SPELT)
 @pytest.mark.parametrize("scope", ["read", "write"])
 def test_no_other_spelling_opens_what_is_beyond_a_scope(
-    known: tuple[World, str], scope: str, spelling: str
+    known: tuple[Harness, str], scope: str, spelling: str
 ) -> None:
-    world, instance_id = known
+    harness, instance_id = known
     key = api_keys.new_key()
-    world.add_key(key, scope)
+    harness.add_key(key, scope)
     order = api_keys.SCOPES.index
     beyond = [one for one in GUARDED if order(needed(*one)) > order(scope)]
     assert beyond
@@ -141,44 +141,44 @@ def test_no_other_spelling_opens_what_is_beyond_a_scope(
         route, _, query = address.replace("{id}", instance_id).partition("?")
         spelt_method, spelt = SPELT[spelling](method, route)
         header = {"authorization": f"Bearer {key}"}
-        status, answer = world.call(spelt_method, f"{spelt}?{query}", body, header)
+        status, answer = harness.call(spelt_method, f"{spelt}?{query}", body, header)
         assert status in (403, 404), (method, path, answer)
 
 
-def test_a_key_without_a_scope_opens_nothing(known: tuple[World, str]) -> None:
-    world, instance_id = known
+def test_a_key_without_a_scope_opens_nothing(known: tuple[Harness, str]) -> None:
+    harness, instance_id = known
     key = api_keys.new_key()
-    world.add_key(key)
+    harness.add_key(key)
 
-    refused(world, instance_id, f"Bearer {key}", 403, "FORBIDDEN")
+    refused(harness, instance_id, f"Bearer {key}", 403, "FORBIDDEN")
 
 
-def test_each_scope_opens_what_is_within_it(known: tuple[World, str]) -> None:
+def test_each_scope_opens_what_is_within_it(known: tuple[Harness, str]) -> None:
     """What is refused above is refused for its scope and not for everybody."""
-    world, instance_id = known
+    harness, instance_id = known
     keys = {scope: api_keys.new_key() for scope in api_keys.SCOPES}
     for scope, key in keys.items():
-        world.add_key(key, scope)
+        harness.add_key(key, scope)
 
     for method, path in GUARDED:
         address, body = request(method, path)
         header = {"authorization": f"Bearer {keys[needed(method, path)]}"}
-        status, answer = world.call(method, address.replace("{id}", instance_id), body, header)
+        status, answer = harness.call(method, address.replace("{id}", instance_id), body, header)
         assert status not in (401, 403), (method, path, answer)
     assert set(GUARDED) >= OTHERWISE.keys()
-    world.settle()
+    harness.settle()
 
 
 def test_a_revoked_key_is_dead_within_a_minute_wherever_it_was_just_used(build: Build) -> None:
-    world = build(KEY_CACHE_SECONDS="30")  # the most that can be set
+    harness = build(KEY_CACHE_SECONDS="30")  # the most that can be set
     key = api_keys.new_key()
-    key_id = world.add_key(key, "read")
+    key_id = harness.add_key(key, "read")
     header = {"authorization": f"Bearer {key}"}
-    assert world.call("GET", "/api/instances", headers=header)[0] == 200
+    assert harness.call("GET", "/api/instances", headers=header)[0] == 200
 
-    world.revoke_key(key_id)
-    world.advance(29)
-    world.call("GET", "/api/instances", headers=header)  # using it does not keep it alive
-    world.advance(30)
+    harness.revoke_key(key_id)
+    harness.advance(29)
+    harness.call("GET", "/api/instances", headers=header)  # using it does not keep it alive
+    harness.advance(30)
 
-    assert world.call("GET", "/api/instances", headers=header)[0] == 401
+    assert harness.call("GET", "/api/instances", headers=header)[0] == 401

@@ -9,9 +9,9 @@ from local.emulator import Emulator
 from local.novita.client import Simulator
 from tests.integration import chaos
 from tests.integration.chaos import callers_of, run
+from tests.integration.fault_profiles import ALL
+from tests.integration.harness import Harness
 from tests.integration.proxy import FaultProxy
-from tests.integration.weathers import ALL
-from tests.integration.world import World
 
 INSTANCES = 50
 OVER_SECONDS = 600.0
@@ -19,7 +19,7 @@ FEW = 5
 SEED = 7
 
 
-def test_all_faults_at_once_lose_nothing_and_double_nothing(disturbed: World, proxy: FaultProxy) -> None:
+def test_all_faults_at_once_lose_nothing_and_double_nothing(disturbed: Harness, proxy: FaultProxy) -> None:
     random = Random(SEED)
     callers = callers_of(disturbed, random, INSTANCES, OVER_SECONDS)
 
@@ -34,9 +34,9 @@ def test_the_same_seed_is_the_same_run(
     emulator: Emulator, novita: Simulator, table_definition: dict[str, Any], proxy: FaultProxy
 ) -> None:
     def once() -> tuple[Counter[str], list[str], datetime]:
-        with chaos.disturbed(emulator, novita, table_definition, proxy) as world:
+        with chaos.disturbed(emulator, novita, table_definition, proxy) as harness:
             random = Random(SEED)
-            _, turmoil = run(world, proxy, random, ALL, callers_of(world, random, FEW, 60.0))
-            return turmoil.injected, [queue for queue, _ in turmoil.sent], world.now()
+            _, turmoil = run(harness, proxy, random, ALL, callers_of(harness, random, FEW, 60.0))
+            return turmoil.injected, [queue for queue, _ in turmoil.sent], harness.now()
 
     assert once() == once()

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from functions.shared.adapters.probes import Probes
-from functions.shared.domain.health import Report
-from functions.shared.domain.status import Status
+from functions.shared.domain.instance.health import HealthReport
+from functions.shared.domain.instance.status import Status
+from functions.shared.outbound.probes import Probes
 from tests.integration.conftest import Build
-from tests.integration.world import Context, World
-from tests.unit.adapters.test_outbound_receivers import Receiver, forever, hang, reply, reset
-from tests.unit.adapters.test_outbound_tls import certificate
+from tests.integration.harness import Context, Harness
+from tests.unit.outbound.test_outbound_servers import Receiver, forever, hang, reply, reset
+from tests.unit.outbound.test_outbound_tls import certificate
 
 ONCE = {"timeoutMs": 2000, "retryAttempts": 0, "maxWaitTimeMs": 30_000}
 OK = b"HTTP/1.1 200 OK\r\n\r\n"
@@ -34,38 +34,38 @@ def receiver() -> Iterator[Open]:
 
 
 @pytest.fixture
-def real(build: Build) -> World:
+def real(build: Build) -> Harness:
     """Checks take real time here; everything else is in virtual time."""
-    world = build()
-    world.wiring.probes = Probes(
-        world.wiring.outbound, lambda: datetime.now(UTC), threading.Event().wait, lambda: 0.5
+    harness = build()
+    harness.wiring.probes = Probes(
+        harness.wiring.outbound, lambda: datetime.now(UTC), threading.Event().wait, lambda: 0.5
     )
-    return world
+    return harness
 
 
-def start(world: World, addresses: dict[int, str], **check: Any) -> str:
+def start(harness: Harness, addresses: dict[int, str], **check: Any) -> str:
     """A machine whose ports lead to these addresses, told to start; checked once by the time it returns."""
     ports = ",".join(f"{port}/http" for port in addresses)
-    machine = world.simulator.put_instance(status="exited", ports=ports)
+    machine = harness.simulator.put_instance(status="exited", ports=ports)
     endpoints = {str(port): address for port, address in addresses.items()}
-    world.simulator.patch_instance(machine["id"], endpoints=endpoints)
-    _, imported = world.call("POST", "/api/instances/import", {"novitaInstanceId": machine["id"]})
+    harness.simulator.patch_instance(machine["id"], endpoints=endpoints)
+    _, imported = harness.call("POST", "/api/instances/import", {"novitaInstanceId": machine["id"]})
     path = f"/api/instances/{imported['instanceId']}/start"
-    status, answer = world.call("POST", path, {"healthCheckConfig": {**ONCE, **check}})
+    status, answer = harness.call("POST", path, {"healthCheckConfig": {**ONCE, **check}})
     assert status == 202, answer
-    while world.record(imported["instanceId"]).health is None:
-        world.run(1)
+    while harness.record(imported["instanceId"]).health is None:
+        harness.run(1)
     return str(imported["instanceId"])
 
 
-def shown(world: World, instance_id: str) -> Any:
-    _, instance = world.call("GET", f"/api/instances/{instance_id}")
+def shown(harness: Harness, instance_id: str) -> Any:
+    _, instance = harness.call("GET", f"/api/instances/{instance_id}")
     return instance["healthCheck"]
 
 
-def told(world: World, instance_id: str, type_: str) -> Any:
+def told(harness: Harness, instance_id: str, type_: str) -> Any:
     """The results in the one event of that type."""
-    _, answer = world.call("GET", f"/api/instances/{instance_id}/events")
+    _, answer = harness.call("GET", f"/api/instances/{instance_id}/events")
     (event,) = [event for event in answer["events"] if event["type"] == type_]
     return event["healthCheck"]
 
@@ -79,12 +79,12 @@ def categories(report: Any) -> dict[int, str]:
 class Rounds:
     """The real checks, and how long each took of the virtual time."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._probes = world.wiring.probes
+    def __init__(self, harness: Harness) -> None:
+        self._world = harness
+        self._probes = harness.wiring.probes
         self.made: list[tuple[float, str]] = []
 
-    def check(self, *args: Any) -> Report:
+    def check(self, *args: Any) -> HealthReport:
         began = self._world.now()
         report = self._probes.check(*args)
         self.made.append(((self._world.now() - began).total_seconds(), report.overall))
@@ -97,7 +97,7 @@ def closed_port() -> int:
 
 
 def test_each_way_to_fail_has_its_category_within_the_time_on_the_instance_and_in_the_event(
-    real: World, receiver: Open, tmp_path: Path
+    real: Harness, receiver: Open, tmp_path: Path
 ) -> None:
     elsewhere = receiver(reply())
     unvouched = receiver(reply(), certificate(tmp_path, "self.example")[0])
@@ -134,7 +134,7 @@ def test_each_way_to_fail_has_its_category_within_the_time_on_the_instance_and_i
     assert told(real, instance_id, "instance.failed") == shown(real, instance_id)
 
 
-def test_ten_endpoints_are_open_at_the_receiver_at_the_same_time(real: World, receiver: Open) -> None:
+def test_ten_endpoints_are_open_at_the_receiver_at_the_same_time(real: Harness, receiver: Open) -> None:
     together = threading.Barrier(10)
 
     def when_all_are_here(peer: socket.socket) -> None:
@@ -152,7 +152,7 @@ def test_ten_endpoints_are_open_at_the_receiver_at_the_same_time(real: World, re
         assert told(real, instance_id, type_) == shown(real, instance_id)
 
 
-def test_only_the_named_port_is_asked_for_the_named_path(real: World, receiver: Open) -> None:
+def test_only_the_named_port_is_asked_for_the_named_path(real: Harness, receiver: Open) -> None:
     named, other = receiver(reply()), receiver(reply(500))
 
     instance_id = start(
@@ -165,7 +165,7 @@ def test_only_the_named_port_is_asked_for_the_named_path(real: World, receiver: 
     assert shown(real, instance_id)["endpoints"][0]["endpoint"] == f"{named.url}/app/healthz?deep=1"
 
 
-def test_a_named_port_that_the_machine_lacks_is_not_taken_for_healthy(real: World, receiver: Open) -> None:
+def test_a_named_port_that_the_machine_lacks_is_not_taken_for_healthy(real: Harness, receiver: Open) -> None:
     instance_id = start(real, {8001: receiver(reply()).url}, targetPort=9999)
 
     assert categories(shown(real, instance_id)) == {9999: "network_unreachable"}
@@ -174,26 +174,26 @@ def test_a_named_port_that_the_machine_lacks_is_not_taken_for_healthy(real: Worl
 
 
 def test_a_check_that_would_outlive_the_function_is_continued_by_later_messages(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Eleven attempts half a minute apart take five minutes, and the function has one and a half."""
     life = Context.get_remaining_time_in_millis() / 1000
     patient = {"retryAttempts": 10, "retryDelayMs": 30_000, "maxWaitTimeMs": 1_800_000}
-    world.simulator.put_template(ONE_PORT, name="one port", ports=[{"type": "http", "ports": [8188]}])
-    world.simulator.app(afterSeconds=400)
-    rounds = Rounds(world)
-    monkeypatch.setattr(world.wiring, "probes", rounds)
+    harness.simulator.put_template(ONE_PORT, name="one port", ports=[{"type": "http", "ports": [8188]}])
+    harness.simulator.app(afterSeconds=400)
+    rounds = Rounds(harness)
+    monkeypatch.setattr(harness.wiring, "probes", rounds)
 
-    instance_id = world.create(templateId=ONE_PORT, healthCheck=patient)
-    world.settle()
+    instance_id = harness.create(templateId=ONE_PORT, healthCheck=patient)
+    harness.settle()
 
-    assert world.record(instance_id).status is Status.READY
+    assert harness.record(instance_id).status is Status.READY
     assert [overall for _, overall in rounds.made[:-1]] == ["unhealthy"] * (len(rounds.made) - 1)
     assert rounds.made[-1][1] == "healthy"
     assert len(rounds.made) >= 4
     assert all(seconds < life for seconds, _ in rounds.made)
     assert max(seconds for seconds, _ in rounds.made) > life / 2, "each asks for as long as it may"
-    assert len({made.invocation for made in world.wire.calls if made.handler == "startup"}) >= len(
+    assert len({made.invocation for made in harness.wire.calls if made.handler == "startup"}) >= len(
         rounds.made
     )
 
@@ -203,20 +203,20 @@ def test_a_check_that_would_outlive_the_function_is_continued_by_later_messages(
     [("exited", Status.EXITED), ("migrating", Status.MIGRATING), ("removed", Status.FAILED)],
 )
 def test_what_happens_to_the_machine_during_the_checks_is_noticed_although_nobody_asks(
-    world: World, becomes: str, status: Status
+    harness: Harness, becomes: str, status: Status
 ) -> None:
-    world.simulator.app(status=502)
-    instance_id = world.create(healthCheck={"maxWaitTimeMs": 1_800_000, "retryAttempts": 0})
-    world.run(60)
-    before = world.record(instance_id)
+    harness.simulator.app(status=502)
+    instance_id = harness.create(healthCheck={"maxWaitTimeMs": 1_800_000, "retryAttempts": 0})
+    harness.run(60)
+    before = harness.record(instance_id)
 
-    world.simulator.patch_instance(before.machine_id or "", status=becomes)
-    world.run(300)
-    after = world.record(instance_id)
-    world.simulator.app(status=200)
+    harness.simulator.patch_instance(before.machine_id or "", status=becomes)
+    harness.run(300)
+    after = harness.record(instance_id)
+    harness.simulator.app(status=200)
     if becomes == "migrating":
-        world.simulator.patch_instance(before.machine_id or "", status="running")
-    world.settle()
+        harness.simulator.patch_instance(before.machine_id or "", status="running")
+    harness.settle()
 
     assert before.status is Status.HEALTH_CHECKING
     assert after.status is status

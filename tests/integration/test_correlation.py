@@ -10,12 +10,12 @@ from uuid import uuid4
 
 import pytest
 
-from functions.shared.log import logger
+from functions.shared.platform.log import logger
 from local.novita.client import Simulator
 from tests.integration.conftest import Build
-from tests.integration.letters import break_purchases, deliver_all, mend_purchases
+from tests.integration.dead_letters import break_purchases, deliver_all, mend_purchases
+from tests.integration.harness import Harness
 from tests.integration.wire import Made, sent
-from tests.integration.world import World
 
 Lines = dict[str, list[dict[str, Any]]]
 
@@ -26,13 +26,13 @@ def correlation_id() -> str:
 
 
 @contextmanager
-def logged_by_function(world: World) -> Iterator[Lines]:
+def logged_by_function(harness: Harness) -> Iterator[Lines]:
     """Every line of ours, under the function that was running."""
     lines: Lines = defaultdict(list)
 
     class Sorted(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            lines[world.wire.handler].append(json.loads(self.format(record)))
+            lines[harness.wire.handler].append(json.loads(self.format(record)))
 
     handler = Sorted()
     handler.setFormatter(logger.registered_formatter)
@@ -58,15 +58,15 @@ def messages(calls: list[Made]) -> list[dict[str, Any]]:
     return [sent(call) for call in calls if call.name.startswith("SendMessage")]
 
 
-def create(world: World, correlation_id: str, **more: Any) -> str:
+def create(harness: Harness, correlation_id: str, **more: Any) -> str:
     body = {"name": "test", "productName": "RTX 4090 24GB", "templateId": "107672", **more}
-    status, answer = world.call("POST", "/api/instances", body, {"x-correlation-id": correlation_id})
+    status, answer = harness.call("POST", "/api/instances", body, {"x-correlation-id": correlation_id})
     assert status == 201
     return str(answer["instanceId"])
 
 
-def stored_events(world: World) -> list[dict[str, Any]]:
-    found = [item for item in world.items() if item["sk"]["S"].startswith("event#")]
+def stored_events(harness: Harness) -> list[dict[str, Any]]:
+    found = [item for item in harness.items() if item["sk"]["S"].startswith("event#")]
     return [item["event"]["M"] for item in found]
 
 
@@ -75,83 +75,87 @@ def asked_of(novita: Simulator) -> set[str]:
     return {call["headers"].get("X-Correlation-ID", "") for call in novita.calls()}
 
 
-def test_a_create_is_followed_from_the_request_to_the_webhook(world: World, correlation_id: str) -> None:
-    world.simulator.clear_calls()
-    world.wire.calls.clear()
+def test_a_create_is_followed_from_the_request_to_the_webhook(harness: Harness, correlation_id: str) -> None:
+    harness.simulator.clear_calls()
+    harness.wire.calls.clear()
 
-    with logged_by_function(world) as lines:
-        create(world, correlation_id, webhookUrl=world.simulator.inbox_url("followed"), healthCheck={})
-        world.settle()
-        deliver_all(world)
+    with logged_by_function(harness) as lines:
+        create(harness, correlation_id, webhookUrl=harness.simulator.inbox_url("followed"), healthCheck={})
+        harness.settle()
+        deliver_all(harness)
 
     assert {"api", "create", "monitor", "startup", "announce", "webhook"} <= lines.keys()
     assert strangers(lines, correlation_id) == []
-    queued = messages(world.wire.calls)
+    queued = messages(harness.wire.calls)
     assert {message["correlation_id"] for message in queued} == {correlation_id}
     assert any("delivery_id" in message for message in queued)
-    assert {event["correlation_id"]["S"] for event in stored_events(world)} == {correlation_id}
-    told = [call.params for call in world.wire.calls if call.name == "Publish"]
+    assert {event["correlation_id"]["S"] for event in stored_events(harness)} == {correlation_id}
+    told = [call.params for call in harness.wire.calls if call.name == "Publish"]
     assert len(told) >= 4
     assert {json.loads(one["Message"])["data"]["correlationId"] for one in told} == {correlation_id}
-    received = world.simulator.inbox("followed")
+    received = harness.simulator.inbox("followed")
     assert {one["headers"]["x-correlation-id"] for one in received} == {correlation_id}
     assert {json.loads(one["body"])["data"]["correlationId"] for one in received} == {correlation_id}
     assert len(received) == len(told)
-    assert correlation_id in asked_of(world.simulator)
-    assert asked_of(world.simulator) <= {correlation_id, ""}
-    without = [call["path"] for call in world.simulator.calls() if "X-Correlation-ID" not in call["headers"]]
+    assert correlation_id in asked_of(harness.simulator)
+    assert asked_of(harness.simulator) <= {correlation_id, ""}
+    without = [
+        call["path"] for call in harness.simulator.calls() if "X-Correlation-ID" not in call["headers"]
+    ]
     assert all(path.endswith("/gpu/instances") for path in without), "only the sweep's list is for everybody"
 
 
 def test_a_failure_is_followed_to_its_dead_letter_and_what_the_instance_comes_to(
     build: Build, correlation_id: str
 ) -> None:
-    world = build(RETRY_BASE_SECONDS="0")
-    with logged_by_function(world) as lines:
-        create(world, correlation_id)
-        break_purchases(world)
-        deliver_all(world)
-    mend_purchases(world)
-    world.settle()
+    harness = build(RETRY_BASE_SECONDS="0")
+    with logged_by_function(harness) as lines:
+        create(harness, correlation_id)
+        break_purchases(harness)
+        deliver_all(harness)
+    mend_purchases(harness)
+    harness.settle()
 
     assert [line["message"] for line in lines["create"]].count("record failed") == 4
-    assert "dead letter" in [line["message"] for line in lines["bury"]]
+    assert "dead letter" in [line["message"] for line in lines["dead_letters"]]
     assert strangers(lines, correlation_id) == []
-    _, answer = world.call("GET", "/api/jobs/dead")
+    _, answer = harness.call("GET", "/api/jobs/dead")
     assert [letter["correlationId"] for letter in answer["deadLetters"]] == [correlation_id]
 
 
-def test_what_cannot_be_announced_says_which_request_it_belongs_to(world: World, correlation_id: str) -> None:
+def test_what_cannot_be_announced_says_which_request_it_belongs_to(
+    harness: Harness, correlation_id: str
+) -> None:
     def refuse(made: Made) -> None:
         if made.name == "Publish":
             raise ConnectionError("no topic")
 
-    world.wire.before = refuse
-    with logged_by_function(world) as lines:
-        create(world, correlation_id)
-        world.announce()
-    world.wire.before = None
-    world.settle()
+    harness.wire.before = refuse
+    with logged_by_function(harness) as lines:
+        create(harness, correlation_id)
+        harness.announce()
+    harness.wire.before = None
+    harness.settle()
 
     assert [line["message"] for line in lines["announce"]] == ["event not announced"]
     assert strangers(lines, correlation_id) == []
 
 
-def test_what_the_sweep_does_about_an_instance_carries_its_id(world: World, correlation_id: str) -> None:
-    instance_id = create(world, correlation_id)
-    world.settle()
-    machine = world.record(instance_id).machine_id or ""
-    world.simulator.patch_instance(machine, status="exited")
-    world.advance(60)  # so soon after a change, Novita is asked about the machine itself
-    world.simulator.clear_calls()
+def test_what_the_sweep_does_about_an_instance_carries_its_id(harness: Harness, correlation_id: str) -> None:
+    instance_id = create(harness, correlation_id)
+    harness.settle()
+    machine = harness.record(instance_id).machine_id or ""
+    harness.simulator.patch_instance(machine, status="exited")
+    harness.advance(60)  # so soon after a change, Novita is asked about the machine itself
+    harness.simulator.clear_calls()
 
-    with logged_by_function(world) as lines:
-        world.sweep()
+    with logged_by_function(harness) as lines:
+        harness.sweep()
 
-    assert world.record(instance_id).status == "exited"
+    assert harness.record(instance_id).status == "exited"
     assert "instance.exited" in [line["message"] for line in lines["sweep"]]
     assert strangers(lines, correlation_id) == []
-    assert asked_of(world.simulator) == {"", correlation_id}
-    world.simulator.patch_instance(machine, status="running")
-    world.sweep()
-    world.settle()
+    assert asked_of(harness.simulator) == {"", correlation_id}
+    harness.simulator.patch_instance(machine, status="running")
+    harness.sweep()
+    harness.settle()

@@ -5,26 +5,33 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from functions.shared.adapters.table import unmarshal
-from functions.shared.domain.dead_letter import read_letter, unsaid
-from functions.shared.domain.messages import StepMessage
-from functions.shared.domain.status import Status
+from functions.shared.domain.instance.status import Status
+from functions.shared.domain.messages import StepMessage, read_dead_letter, unknown_failure
+from functions.shared.stores.table import unmarshal
 from tests.integration.conftest import Build
-from tests.integration.letters import bury, dead, dead_items, deliver_all, failed_create, redrive, send
+from tests.integration.dead_letters import (
+    dead,
+    dead_items,
+    deliver_all,
+    failed_create,
+    handle_dead_letters,
+    redrive,
+    send,
+)
+from tests.integration.harness import Harness
 from tests.integration.wire import Made
-from tests.integration.world import World
 
 DAY = 86_400
 
 
 @pytest.fixture
-def world(build: Build) -> World:
+def harness(build: Build) -> Harness:
     """One whose failed messages come back at once, as nobody waits for real seconds here."""
     return build(RETRY_BASE_SECONDS="0")
 
 
-def test_a_purchase_that_fails_four_times_is_a_dead_letter_with_its_reason(world: World) -> None:
-    instance_id, letter = failed_create(world)
+def test_a_purchase_that_fails_four_times_is_a_dead_letter_with_its_reason(harness: Harness) -> None:
+    instance_id, letter = failed_create(harness)
 
     assert (letter["queue"], letter["instanceId"], letter["attempts"]) == ("create", instance_id, 4)
     assert letter["error"] == "ClientError"
@@ -32,84 +39,91 @@ def test_a_purchase_that_fails_four_times_is_a_dead_letter_with_its_reason(world
         "code": "INTERNAL_ERROR",
         "message": "AWS answered ResourceNotFoundException to Query",
     }
-    assert letter["correlationId"] == world.record(instance_id).correlation_id
-    (item,) = dead_items(world)
-    assert item["expiresAt"] == pytest.approx(world.now().timestamp() + 14 * DAY, abs=2)
+    assert letter["correlationId"] == harness.record(instance_id).correlation_id
+    (item,) = dead_items(harness)
+    assert item["expiresAt"] == pytest.approx(harness.now().timestamp() + 14 * DAY, abs=2)
 
 
-def test_a_dead_letter_with_the_current_token_fails_the_instance(world: World) -> None:
-    instance_id, _ = failed_create(world)
+def test_a_dead_letter_with_the_current_token_fails_the_instance(harness: Harness) -> None:
+    instance_id, _ = failed_create(harness)
 
-    record = world.record(instance_id)
+    record = harness.record(instance_id)
     assert record.status is Status.FAILED
     assert record.at_rest
     assert record.error
     assert record.error.message == "AWS answered ResourceNotFoundException to Query"
-    assert world.history(instance_id) == ["instance.creating", "instance.failed"]
+    assert harness.history(instance_id) == ["instance.creating", "instance.failed"]
 
 
-def test_a_dead_letter_with_an_old_token_is_only_kept(world: World) -> None:
-    instance_id = world.create()
+def test_a_dead_letter_with_an_old_token_is_only_kept(harness: Harness) -> None:
+    instance_id = harness.create()
 
-    bury(world, world.as_received("create-dead", StepMessage(instance_id, "of-a-step-before", "c").as_json()))
+    handle_dead_letters(
+        harness,
+        harness.as_received("create-dead", StepMessage(instance_id, "of-a-step-before", "c").as_json()),
+    )
 
-    assert [one["instanceId"] for one in dead(world)] == [instance_id]
-    assert world.record(instance_id).status is Status.CREATING
-    world.settle()
-    assert world.record(instance_id).status is Status.RUNNING
+    assert [one["instanceId"] for one in dead(harness)] == [instance_id]
+    assert harness.record(instance_id).status is Status.CREATING
+    harness.settle()
+    assert harness.record(instance_id).status is Status.RUNNING
 
 
-def test_in_monitor_the_deadline_decides(world: World) -> None:
-    instance_id = world.create()
-    deliver_all(world)
-    record = world.record(instance_id)
+def test_in_monitor_the_deadline_decides(harness: Harness) -> None:
+    instance_id = harness.create()
+    deliver_all(harness)
+    record = harness.record(instance_id)
     assert (record.status, record.queue) == (Status.STARTING, "monitor")
     message = StepMessage(instance_id, record.token, "c")
 
-    bury(world, world.as_received("monitor-dead", message.as_json()))
+    handle_dead_letters(harness, harness.as_received("monitor-dead", message.as_json()))
 
-    assert [one["queue"] for one in dead(world)] == ["monitor"]
-    assert world.record(instance_id) == record
-    world.settle()
-    assert world.record(instance_id).status is Status.RUNNING
+    assert [one["queue"] for one in dead(harness)] == ["monitor"]
+    assert harness.record(instance_id) == record
+    harness.settle()
+    assert harness.record(instance_id).status is Status.RUNNING
 
 
-def test_a_start_that_dies_fails_and_its_machine_is_stopped(world: World) -> None:
-    instance_id = world.create()
-    world.settle()
-    world.call("POST", f"/api/instances/{instance_id}/stop")
-    world.settle()
-    world.call("POST", f"/api/instances/{instance_id}/start")
-    record = world.record(instance_id)
+def test_a_start_that_dies_fails_and_its_machine_is_stopped(harness: Harness) -> None:
+    instance_id = harness.create()
+    harness.settle()
+    harness.call("POST", f"/api/instances/{instance_id}/stop")
+    harness.settle()
+    harness.call("POST", f"/api/instances/{instance_id}/start")
+    record = harness.record(instance_id)
     assert record.queue == "startup"
 
-    bury(world, world.as_received("startup-dead", StepMessage(instance_id, record.token, "c").as_json()))
-    world.settle()
+    handle_dead_letters(
+        harness, harness.as_received("startup-dead", StepMessage(instance_id, record.token, "c").as_json())
+    )
+    harness.settle()
 
-    record = world.record(instance_id)
+    record = harness.record(instance_id)
     assert record.status is Status.FAILED
-    assert world.history(instance_id)[-2:] == ["instance.failed", "startup.failed"]
-    assert [one["status"] for one in world.simulator.live()] == ["exited"]
+    assert harness.history(instance_id)[-2:] == ["instance.failed", "startup.failed"]
+    assert [one["status"] for one in harness.simulator.live()] == ["exited"]
 
 
-def test_a_machine_that_never_was_ready_is_deleted_when_its_check_dies(world: World) -> None:
-    world.simulator.app(status=502)
-    instance_id = world.create(healthCheck={})
+def test_a_machine_that_never_was_ready_is_deleted_when_its_check_dies(harness: Harness) -> None:
+    harness.simulator.app(status=502)
+    instance_id = harness.create(healthCheck={})
     for _ in range(20):
-        if world.record(instance_id).status is Status.HEALTH_CHECKING:
+        if harness.record(instance_id).status is Status.HEALTH_CHECKING:
             break
-        world.run(5)
-    record = world.record(instance_id)
+        harness.run(5)
+    record = harness.record(instance_id)
     assert record.queue == "startup"
 
-    bury(world, world.as_received("startup-dead", StepMessage(instance_id, record.token, "c").as_json()))
-    world.settle()
+    handle_dead_letters(
+        harness, harness.as_received("startup-dead", StepMessage(instance_id, record.token, "c").as_json())
+    )
+    harness.settle()
 
-    assert world.record(instance_id).status is Status.FAILED
-    assert world.simulator.live() == []
+    assert harness.record(instance_id).status is Status.FAILED
+    assert harness.simulator.live() == []
 
 
-def test_a_body_that_is_none_of_ours_is_kept_too(world: World) -> None:
+def test_a_body_that_is_none_of_ours_is_kept_too(harness: Harness) -> None:
     bodies = [
         "",
         "{",
@@ -121,124 +135,130 @@ def test_a_body_that_is_none_of_ours_is_kept_too(world: World) -> None:
         "\ud800",
     ]
 
-    for queue in world.queues:
+    for queue in harness.queues:
         for body in bodies:
-            assert bury(world, world.as_received(f"{queue}-dead", body))
+            assert handle_dead_letters(harness, harness.as_received(f"{queue}-dead", body))
 
-    letters = dead(world, "?limit=100")
-    shown = {(one["queue"], one["body"]) for one in letters}
-    assert shown == {(queue, body[:500].replace("\ud800", "?")) for queue in world.queues for body in bodies}
-    assert not any("instanceId" in one or "deliveryId" in one for one in letters)
-    status, answer = redrive(world, letters[0]["id"])
+    dead_letters = dead(harness, "?limit=100")
+    shown = {(one["queue"], one["body"]) for one in dead_letters}
+    assert shown == {
+        (queue, body[:500].replace("\ud800", "?")) for queue in harness.queues for body in bodies
+    }
+    assert not any("instanceId" in one or "deliveryId" in one for one in dead_letters)
+    status, answer = redrive(harness, dead_letters[0]["id"])
     assert (status, answer["error"]["code"]) == (409, "NOT_REDRIVABLE")
 
 
-def test_a_message_that_cannot_be_read_goes_the_way_of_the_dead(world: World) -> None:
-    send(world, "monitor", "none of ours")
+def test_a_message_that_cannot_be_read_goes_the_way_of_the_dead(harness: Harness) -> None:
+    send(harness, "monitor", "none of ours")
 
-    deliver_all(world)
+    deliver_all(harness)
 
-    (letter,) = dead(world)
+    (letter,) = dead(harness)
     assert (letter["error"], letter["body"]) == ("UnreadableMessage", "none of ours")
 
 
-def test_a_function_that_dies_says_nothing_and_the_letter_says_so(world: World) -> None:
-    bury(world, world.as_received("monitor-dead", StepMessage("inst_gone", "t", "c").as_json()))
+def test_a_function_that_dies_says_nothing_and_the_letter_says_so(harness: Harness) -> None:
+    handle_dead_letters(
+        harness, harness.as_received("monitor-dead", StepMessage("inst_gone", "t", "c").as_json())
+    )
 
-    (letter,) = dead(world)
+    (letter,) = dead(harness)
     assert "without saying why" in letter["reason"]["message"]
     assert letter["attempts"] == 4
     assert "error" not in letter
 
 
-def test_only_the_last_attempt_notes_why_and_is_not_waited_for(world: World) -> None:
+def test_only_the_last_attempt_notes_why_and_is_not_waited_for(harness: Harness) -> None:
     def failures() -> list[Any]:
-        return [unmarshal(one) for one in world.items() if one["sk"]["S"] == "failure"]
+        return [unmarshal(one) for one in harness.items() if one["sk"]["S"] == "failure"]
 
     for attempt in (1, 3):
-        world.handle("create", world.as_received("create", "none of ours", attempt))
+        harness.handle("create", harness.as_received("create", "none of ours", attempt))
     assert failures() == []
 
-    world.handle("create", world.as_received("create", "none of ours", 4, messageId="last"))
+    harness.handle("create", harness.as_received("create", "none of ours", 4, messageId="last"))
 
     (note,) = failures()
     assert (note["pk"], note["error"], note["attempts"]) == ("failure#last", "UnreadableMessage", 4)
-    assert note["expiresAt"] == pytest.approx(world.now().timestamp() + DAY, abs=2)
+    assert note["expiresAt"] == pytest.approx(harness.now().timestamp() + DAY, abs=2)
 
 
-def test_the_same_letter_twice_is_one_record_and_counted_once(world: World) -> None:
-    letter = world.as_received("monitor-dead", "x")
+def test_the_same_letter_twice_is_one_record_and_counted_once(harness: Harness) -> None:
+    letter = harness.as_received("monitor-dead", "x")
 
-    bury(world, letter)
-    bury(world, letter)
+    handle_dead_letters(harness, letter)
+    handle_dead_letters(harness, letter)
 
-    assert len(dead(world)) == 1
-    _, stats = world.call("GET", "/api/jobs/stats")
+    assert len(dead(harness)) == 1
+    _, stats = harness.call("GET", "/api/jobs/stats")
     assert stats["jobs"]["monitor"]["failed"] == 1
 
 
-def test_a_step_that_dies_again_and_again_in_monitor_is_one_record(world: World) -> None:
-    instance_id = world.create()
-    deliver_all(world)
-    message = StepMessage(instance_id, world.record(instance_id).token, "c").as_json()
+def test_a_step_that_dies_again_and_again_in_monitor_is_one_record(harness: Harness) -> None:
+    instance_id = harness.create()
+    deliver_all(harness)
+    message = StepMessage(instance_id, harness.record(instance_id).token, "c").as_json()
 
     died = []
     for _ in range(3):
-        world.advance(60)
-        bury(world, world.as_received("monitor-dead", message))
-        (letter,) = dead(world)
+        harness.advance(60)
+        handle_dead_letters(harness, harness.as_received("monitor-dead", message))
+        (letter,) = dead(harness)
         died.append(letter["diedAt"])
 
     assert died == sorted(set(died)), "the last one is shown"
-    _, stats = world.call("GET", "/api/jobs/stats")
+    _, stats = harness.call("GET", "/api/jobs/stats")
     assert stats["jobs"]["monitor"]["failed"] == 3, "and every one of them is counted"
     assert stats["queues"]["monitor"]["dead"] == 1
-    status, refused = redrive(world, letter["id"])
+    status, refused = redrive(harness, letter["id"])
     assert (status, refused["error"]["code"]) == (409, "NOT_REDRIVABLE")
-    world.settle()
+    harness.settle()
 
 
-def test_a_letter_that_was_redriven_stays_so_when_another_of_its_step_comes(world: World) -> None:
-    letters, step = world.wiring.dead_letters, StepMessage("inst_1", "t", "c").as_json()
-    first, second = (read_letter(name, "monitor", step, unsaid(4, world.now())) for name in ("m1", "m2"))
-    assert letters.add(first)
-    world.wiring.table.transact([letters.redriven(first, world.now())])
+def test_a_letter_that_was_redriven_stays_so_when_another_of_its_step_comes(harness: Harness) -> None:
+    dead_letters, step = harness.wiring.dead_letters, StepMessage("inst_1", "t", "c").as_json()
+    first, second = (
+        read_dead_letter(name, "monitor", step, unknown_failure(4, harness.now())) for name in ("m1", "m2")
+    )
+    assert dead_letters.add(first)
+    harness.wiring.table.transact([dead_letters.redriven(first, harness.now())])
 
-    assert not letters.add(second)
-    assert ["redrivenAt" in one for one in dead(world)] == [True]
+    assert not dead_letters.add(second)
+    assert ["redrivenAt" in one for one in dead(harness)] == [True]
 
 
 def test_whoever_died_between_keeping_the_letter_and_failing_the_instance_is_finished_for(
-    world: World,
+    harness: Harness,
 ) -> None:
-    instance_id = world.create()
-    message = StepMessage(instance_id, world.record(instance_id).token, "c")
-    letter = world.as_received("create-dead", message.as_json())
-    world.wire.before = _refuse_transactions
-    assert not bury(world, letter)
-    world.wire.before = None
-    assert world.record(instance_id).status is Status.CREATING
+    instance_id = harness.create()
+    message = StepMessage(instance_id, harness.record(instance_id).token, "c")
+    letter = harness.as_received("create-dead", message.as_json())
+    harness.wire.before = _refuse_transactions
+    assert not handle_dead_letters(harness, letter)
+    harness.wire.before = None
+    assert harness.record(instance_id).status is Status.CREATING
 
-    assert bury(world, letter)
+    assert handle_dead_letters(harness, letter)
 
-    assert world.record(instance_id).status is Status.FAILED
-    assert len(dead(world)) == 1
+    assert harness.record(instance_id).status is Status.FAILED
+    assert len(dead(harness)) == 1
 
 
-def test_dead_letters_are_listed_newest_first_in_pages(world: World) -> None:
+def test_dead_letters_are_listed_newest_first_in_pages(harness: Harness) -> None:
     for number in range(5):
-        bury(world, world.as_received("monitor-dead", f"letter {number}"))
-        world.advance(1)
+        handle_dead_letters(harness, harness.as_received("monitor-dead", f"letter {number}"))
+        harness.advance(1)
 
-    _, first = world.call("GET", "/api/jobs/dead?limit=2")
-    _, second = world.call("GET", f"/api/jobs/dead?limit=2&cursor={first['nextCursor']}")
-    _, third = world.call("GET", f"/api/jobs/dead?limit=2&cursor={second['nextCursor']}")
+    _, first = harness.call("GET", "/api/jobs/dead?limit=2")
+    _, second = harness.call("GET", f"/api/jobs/dead?limit=2&cursor={first['nextCursor']}")
+    _, third = harness.call("GET", f"/api/jobs/dead?limit=2&cursor={second['nextCursor']}")
 
     bodies = [one["body"] for page in (first, second, third) for one in page["deadLetters"]]
     assert bodies == [f"letter {number}" for number in (4, 3, 2, 1, 0)]
     assert "nextCursor" not in third
-    assert world.call("GET", "/api/jobs/dead?cursor=made-up")[1]["error"]["code"] == "INVALID_CURSOR"
-    assert world.call("GET", "/api/jobs/dead?limit=0")[0] == 400
+    assert harness.call("GET", "/api/jobs/dead?cursor=made-up")[1]["error"]["code"] == "INVALID_CURSOR"
+    assert harness.call("GET", "/api/jobs/dead?limit=0")[0] == 400
 
 
 def _refuse_transactions(made: Made) -> None:

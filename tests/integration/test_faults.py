@@ -5,9 +5,9 @@ from random import Random
 import pytest
 
 from tests.integration.chaos import callers_of, run
+from tests.integration.fault_profiles import ALONE, MAY_BUY_TWO
+from tests.integration.harness import Harness
 from tests.integration.proxy import FaultProxy
-from tests.integration.weathers import ALONE, MAY_BUY_TWO
-from tests.integration.world import World
 
 INSTANCES = 5
 OVER_SECONDS = 60.0
@@ -16,7 +16,7 @@ SEED = 7
 
 @pytest.mark.parametrize("name", ALONE)
 def test_one_kind_of_fault_loses_nothing_and_doubles_nothing(
-    disturbed: World, proxy: FaultProxy, name: str
+    disturbed: Harness, proxy: FaultProxy, name: str
 ) -> None:
     random = Random(SEED)
     callers = callers_of(disturbed, random, INSTANCES, OVER_SECONDS)

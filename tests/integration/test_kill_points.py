@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from functions.api import create_instance
-from functions.shared.domain.status import Status
+from functions.api.use_cases import create_instance
+from functions.shared.domain.instance.status import Status
 from tests.integration.conftest import Build
-from tests.integration.deaths import AROUND, EVERY_SIDE, FORGETFUL, Deaths, Point, is_one, lives, points
+from tests.integration.crash_points import AROUND, EVERY_SIDE, FORGETFUL, Deaths, Point, is_one, lives, points
+from tests.integration.harness import Harness
 from tests.integration.wire import Killed
-from tests.integration.world import World
 
 PER_INSTANCE = ("api", "create", "monitor", "startup")
 
 
 @pytest.fixture
-def world(build: Build, monkeypatch: pytest.MonkeyPatch) -> World:
+def harness(build: Build, monkeypatch: pytest.MonkeyPatch) -> Harness:
     # One look-up after the other, so that every run makes the same calls in the same order.
     monkeypatch.setattr(create_instance, "ThreadPoolExecutor", lambda _: ThreadPoolExecutor(1))
     made = build(**FORGETFUL)
@@ -37,23 +37,23 @@ class Flow:
 
     ends: Status
     history: tuple[str, ...]  # of this flow alone
-    ask: Callable[[World, str, str], tuple[int, Any]]  # world, instance id (or a name to be), key
+    ask: Callable[[Harness, str, str], tuple[int, Any]]  # world, instance id (or a name to be), key
 
 
-def _create(world: World, name: str, key: str, **more: Any) -> tuple[int, Any]:
+def _create(harness: Harness, name: str, key: str, **more: Any) -> tuple[int, Any]:
     body = {"name": name, "productName": "RTX 4090 24GB", "templateId": "107672", **more}
-    return world.call("POST", "/api/instances", body, {"idempotency-key": key})
+    return harness.call("POST", "/api/instances", body, {"idempotency-key": key})
 
 
-def _operate(what: str) -> Callable[[World, str, str], tuple[int, Any]]:
-    def ask(world: World, instance_id: str, key: str) -> tuple[int, Any]:
-        return world.call("POST", f"/api/instances/{instance_id}/{what}", None, {"idempotency-key": key})
+def _operate(what: str) -> Callable[[Harness, str, str], tuple[int, Any]]:
+    def ask(harness: Harness, instance_id: str, key: str) -> tuple[int, Any]:
+        return harness.call("POST", f"/api/instances/{instance_id}/{what}", None, {"idempotency-key": key})
 
     return ask
 
 
-def _delete(world: World, instance_id: str, _: str) -> tuple[int, Any]:
-    return world.call("DELETE", f"/api/instances/{instance_id}")
+def _delete(harness: Harness, instance_id: str, _: str) -> tuple[int, Any]:
+    return harness.call("DELETE", f"/api/instances/{instance_id}")
 
 
 _UP = ("instance.starting", "startup.initiated", "instance.running", "instance.health_checking")
@@ -67,12 +67,12 @@ DELETE = Flow(Status.TERMINATED, ("instance.deleting", "instance.terminated"), _
 OPERATIONS = {"stop": STOP, "start": START, "restart": RESTART, "delete": DELETE}
 
 
-def _ask(world: World, flow: Flow, about: str, key: str) -> str:
+def _ask(harness: Harness, flow: Flow, about: str, key: str) -> str:
     """As a caller does who repeats what got no answer; the instance's id."""
     for _ in range(50):
         try:
-            with world.wire.handling("api", about):
-                status, answer = flow.ask(world, about, key)
+            with harness.wire.handling("api", about):
+                status, answer = flow.ask(harness, about, key)
         except Killed:
             continue
         assert status in (201, 202), answer
@@ -80,36 +80,36 @@ def _ask(world: World, flow: Flow, about: str, key: str) -> str:
     raise AssertionError(f"{about} was killed again and again")
 
 
-def _recorded(world: World, flow: Flow, about: str, key: str) -> tuple[str, list[Point]]:
-    world.wire.calls.clear()
-    world.cold = lambda _: True
-    instance_id = _ask(world, flow, about, key)
-    world.settle(schedule=False)
-    made = [call for call in world.wire.calls if call.handler in PER_INSTANCE]
-    assert world.record(instance_id).status is flow.ends
+def _recorded(harness: Harness, flow: Flow, about: str, key: str) -> tuple[str, list[Point]]:
+    harness.wire.calls.clear()
+    harness.cold = lambda _: True
+    instance_id = _ask(harness, flow, about, key)
+    harness.settle(schedule=False)
+    made = [call for call in harness.wire.calls if call.handler in PER_INSTANCE]
+    assert harness.record(instance_id).status is flow.ends
     return instance_id, points(made)
 
 
-def _died_everywhere(world: World, flow: Flow, subjects: list[str], found: list[Point]) -> list[str]:
+def _died_everywhere(harness: Harness, flow: Flow, subjects: list[str], found: list[Point]) -> list[str]:
     """Ask for it for each subject, with other deaths each time; then all must be well."""
-    deaths = Deaths(world)
+    deaths = Deaths(harness)
     ids: dict[str, str] = {}
     planned = [*lives(found), *([] for _ in subjects)]
     for subject, some in zip(subjects, planned, strict=False):
         deaths.plan(subject, some)
-        instance_id = _ask(world, flow, subject, f"{flow.history}-{subject}")
+        instance_id = _ask(harness, flow, subject, f"{flow.history}-{subject}")
         deaths.rename(subject, instance_id)
         ids[instance_id] = ", ".join(map(str, some))
-    world.settle(4000 if EVERY_SIDE else 400, schedule=False)  # many more share the rate limit then
+    harness.settle(4000 if EVERY_SIDE else 400, schedule=False)  # many more share the rate limit then
     deaths.end()
-    _assert_all_is_well(world, flow, ids)
+    _assert_all_is_well(harness, flow, ids)
     return list(ids)
 
 
-def _assert_all_is_well(world: World, flow: Flow, ids: dict[str, str]) -> None:
-    machines = [machine["name"] for machine in world.simulator.instances()]
-    records = {record.id: record for record in world.records()}
-    events = _events(world)
+def _assert_all_is_well(harness: Harness, flow: Flow, ids: dict[str, str]) -> None:
+    machines = [machine["name"] for machine in harness.simulator.instances()]
+    records = {record.id: record for record in harness.records()}
+    events = _events(harness)
     for instance_id, point in ids.items():
         assert records[instance_id].status is flow.ends, f"{point}: {records[instance_id].status}"
         numbers, types = zip(*events[instance_id], strict=True)
@@ -117,12 +117,12 @@ def _assert_all_is_well(world: World, flow: Flow, ids: dict[str, str]) -> None:
         assert types[-len(flow.history) :] == flow.history, f"{point}: {types}"
         mark = instance_id.removeprefix("inst_").lower()
         assert sum(mark in name for name in machines) == 1, f"{point}: not exactly one machine was bought"
-    world.assert_books_balance()
+    harness.assert_books_balance()
 
 
-def _events(world: World) -> dict[str, list[tuple[int, str]]]:
+def _events(harness: Harness) -> dict[str, list[tuple[int, str]]]:
     found: dict[str, list[tuple[int, str]]] = {}
-    for item in sorted(world.items(), key=lambda item: str(item["sk"])):
+    for item in sorted(harness.items(), key=lambda item: str(item["sk"])):
         if item["sk"]["S"].startswith("event#") and item["pk"]["S"].startswith("inst_"):
             event = item["event"]["M"]
             found.setdefault(item["pk"]["S"], []).append((int(event["sequence"]["N"]), event["type"]["S"]))
@@ -139,19 +139,19 @@ def _without_repeats(found: dict[str, list[Point]]) -> dict[str, list[Point]]:
     return kept
 
 
-def test_a_function_that_dies_at_any_call_loses_nothing_and_buys_nothing_twice(world: World) -> None:
-    world.wiring.deployments.id()
-    recorded, creating = _recorded(world, CREATE, "recorded", "c")
+def test_a_function_that_dies_at_any_call_loses_nothing_and_buys_nothing_twice(harness: Harness) -> None:
+    harness.wiring.deployment.id()
+    recorded, creating = _recorded(harness, CREATE, "recorded", "c")
     found = {"create": creating}
     for name, flow in OPERATIONS.items():
-        _, found[name] = _recorded(world, flow, recorded, name)
+        _, found[name] = _recorded(harness, flow, recorded, name)
     found = _without_repeats(found)
 
     needed = {name: len(lives(some)) for name, some in found.items()}
-    ids = _died_everywhere(world, CREATE, [f"i{n}" for n in range(max(needed.values()))], found["create"])
+    ids = _died_everywhere(harness, CREATE, [f"i{n}" for n in range(max(needed.values()))], found["create"])
     for name, flow in OPERATIONS.items():
         enough = max(needed["stop"], needed["start"]) if name == "stop" else needed[name]
-        _died_everywhere(world, flow, ids[:enough], found[name])
+        _died_everywhere(harness, flow, ids[:enough], found[name])
 
 
 def _from(call: str, found: list[Point]) -> list[Point]:
@@ -161,49 +161,49 @@ def _from(call: str, found: list[Point]) -> list[Point]:
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_whoever_dies_while_a_purchase_is_unclear_buys_exactly_one(world: World, commit: bool) -> None:
-    world.wiring.deployments.id()
-    world.simulator.settings(listLagSeconds=0)
+def test_whoever_dies_while_a_purchase_is_unclear_buys_exactly_one(harness: Harness, commit: bool) -> None:
+    harness.wiring.deployment.id()
+    harness.simulator.settings(listLagSeconds=0)
     create = "/gpu/instance/create"
     for name in ("recorded", *(f"i{number}" for number in range(400 if EVERY_SIDE else 40))):
-        world.simulator.fault("disconnect", create, match_body=f'"{name}-', commit=commit, times=1)
-    _, all_of_it = _recorded(world, CREATE, "recorded", "recorded")
+        harness.simulator.fault("disconnect", create, match_body=f'"{name}-', commit=commit, times=1)
+    _, all_of_it = _recorded(harness, CREATE, "recorded", "recorded")
     found = _from(create, all_of_it)
 
-    _died_everywhere(world, CREATE, [f"i{number}" for number in range(len(lives(found)))], found)
+    _died_everywhere(harness, CREATE, [f"i{number}" for number in range(len(lives(found)))], found)
 
 
-def test_whoever_dies_while_a_machine_that_never_boots_is_given_back_leaves_none(world: World) -> None:
-    world.simulator.settings(bootSeconds=100_000)
+def test_whoever_dies_while_a_machine_that_never_boots_is_given_back_leaves_none(harness: Harness) -> None:
+    harness.simulator.settings(bootSeconds=100_000)
     history = ("instance.creating", "instance.starting", "instance.failed")
     failing = Flow(Status.FAILED, history, partial(_create, maxWaitTime=30_000))
-    _, all_of_it = _recorded(world, failing, "recorded", "recorded")
+    _, all_of_it = _recorded(harness, failing, "recorded", "recorded")
     found = _from("/gpu/instance/delete", all_of_it)
 
-    _died_everywhere(world, failing, [f"i{number}" for number in range(len(lives(found)))], found)
+    _died_everywhere(harness, failing, [f"i{number}" for number in range(len(lives(found)))], found)
 
-    assert world.simulator.live() == []
+    assert harness.simulator.live() == []
 
 
-def test_a_request_that_died_and_is_not_repeated_leaves_an_instance_or_nothing(world: World) -> None:
-    world.cold = lambda _: True
-    _ask(world, CREATE, "recorded", "recorded")
-    found = points(call for call in world.wire.calls if call.handler == "api")
-    world.wire.calls.clear()
-    deaths = Deaths(world)
+def test_a_request_that_died_and_is_not_repeated_leaves_an_instance_or_nothing(harness: Harness) -> None:
+    harness.cold = lambda _: True
+    _ask(harness, CREATE, "recorded", "recorded")
+    found = points(call for call in harness.wire.calls if call.handler == "api")
+    harness.wire.calls.clear()
+    deaths = Deaths(harness)
 
     for number, point in enumerate(found):
         deaths.plan(f"i{number}", [point])
-        with pytest.raises(Killed), world.wire.handling("api", f"i{number}"):
-            _create(world, f"i{number}", f"i{number}")
-        world.restart()
+        with pytest.raises(Killed), harness.wire.handling("api", f"i{number}"):
+            _create(harness, f"i{number}", f"i{number}")
+        harness.restart()
     deaths.end()
-    world.settle()
+    harness.settle()
 
     stored = {f"i{number}" for number, point in enumerate(found) if _after_the_write(point)} | {"recorded"}
-    assert {record.name for record in world.records()} == stored
-    assert {record.status for record in world.records()} == {Status.RUNNING}
-    assert len(world.simulator.instances()) == len(stored)
+    assert {record.name for record in harness.records()} == stored
+    assert {record.status for record in harness.records()} == {Status.RUNNING}
+    assert len(harness.simulator.instances()) == len(stored)
 
 
 def _after_the_write(point: Point) -> bool:
@@ -213,15 +213,15 @@ def _after_the_write(point: Point) -> bool:
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("call", ["GetItem deployment/deployment", "PutItem deployment/deployment"])
 def test_the_first_purchase_of_a_deployment_may_die_while_its_id_is_made(
-    world: World, call: str, after: bool
+    harness: Harness, call: str, after: bool
 ) -> None:
-    instance_id = _ask(world, CREATE, "first", "key")
-    deaths = Deaths(world)
+    instance_id = _ask(harness, CREATE, "first", "key")
+    deaths = Deaths(harness)
     deaths.plan(instance_id, [Point("create", call, 1, after)])
 
-    world.settle()
+    harness.settle()
 
     deaths.end()
-    (machine,) = world.simulator.instances()
-    assert world.record(instance_id).status is Status.RUNNING
-    assert world.wiring.deployments.id() in machine["name"]
+    (machine,) = harness.simulator.instances()
+    assert harness.record(instance_id).status is Status.RUNNING
+    assert harness.wiring.deployment.id() in machine["name"]

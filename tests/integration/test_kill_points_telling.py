@@ -3,102 +3,108 @@
 import json
 from collections import Counter
 
-from functions.shared.domain.status import Status
+from functions.shared.domain.instance.status import Status
 from tests.integration.conftest import Build
-from tests.integration.deaths import Deaths, lives, points
-from tests.integration.world import World
+from tests.integration.crash_points import Deaths, lives, points
+from tests.integration.harness import Harness
 
 TELLING = ("announce", "webhook")
 
 
-def _import(world: World, name: str, status: str = "running") -> str:
+def _import(harness: Harness, name: str, status: str = "running") -> str:
     """An instance with one event to tell."""
-    machine = world.simulator.put_instance(name=name, status=status)
-    body = {"novitaInstanceId": machine["id"], "name": name, "webhookUrl": world.simulator.inbox_url("hook")}
-    answered, answer = world.call("POST", "/api/instances/import", body)
+    machine = harness.simulator.put_instance(name=name, status=status)
+    body = {
+        "novitaInstanceId": machine["id"],
+        "name": name,
+        "webhookUrl": harness.simulator.inbox_url("hook"),
+    }
+    answered, answer = harness.call("POST", "/api/instances/import", body)
     assert answered == 201, answer
     return str(answer["instanceId"])
 
 
-def _tell(world: World) -> None:
+def _tell(harness: Harness) -> None:
     """Until everything is told: a sweep brings what a death left behind."""
     for _ in range(20):
-        while world.deliver():
+        while harness.deliver():
             pass
-        if not any(world._due(kind) for kind in ("event", "delivery")):
+        if not any(harness._due(kind) for kind in ("event", "delivery")):
             return
-        world.advance(61)
-        world.sweep()
+        harness.advance(61)
+        harness.sweep()
     raise AssertionError("not everything was told")
 
 
-def _published(world: World) -> Counter[str]:
-    calls = (call for call in world.wire.calls if call.name == "Publish")
+def _published(harness: Harness) -> Counter[str]:
+    calls = (call for call in harness.wire.calls if call.name == "Publish")
     return Counter(json.loads(call.params["Message"])["instanceId"] for call in calls)
 
 
-def test_an_event_is_told_to_everybody_whoever_dies_while_telling_it(world: World) -> None:
-    world.cold = lambda _: True
-    _import(world, "recorded")
-    _tell(world)
-    found = points(call for call in world.wire.calls if call.handler in TELLING)
-    deaths = Deaths(world)
+def test_an_event_is_told_to_everybody_whoever_dies_while_telling_it(harness: Harness) -> None:
+    harness.cold = lambda _: True
+    _import(harness, "recorded")
+    _tell(harness)
+    found = points(call for call in harness.wire.calls if call.handler in TELLING)
+    deaths = Deaths(harness)
     ids = []
     for number, some in enumerate(lives(found)):
-        ids.append(_import(world, f"i{number}"))
+        ids.append(_import(harness, f"i{number}"))
         deaths.plan(ids[-1], some)
 
-    _tell(world)
+    _tell(harness)
 
     deaths.end()
-    received = Counter(json.loads(message["body"])["instanceId"] for message in world.simulator.inbox("hook"))
-    published = _published(world)
+    received = Counter(
+        json.loads(message["body"])["instanceId"] for message in harness.simulator.inbox("hook")
+    )
+    published = _published(harness)
     assert [id_ for id_ in ids if not received[id_]] == []
     assert [id_ for id_ in ids if not published[id_]] == []
 
 
 def test_a_sweep_that_dies_at_any_call_is_made_good_by_the_next(build: Build) -> None:
-    world = build(BOOT_MAX_WAIT="86400")
-    world.announcing = False
-    world.cold = lambda _: True
-    waiting, drifted = [_waiting(world, "recorded")], [_drifted(world, "recorded")]
-    world.advance(61)
-    world.sweep()
-    found = points(call for call in world.wire.calls if call.handler == "sweep")
-    deaths = Deaths(world)
-    world.cold = lambda _: True
+    harness = build(BOOT_MAX_WAIT="86400")
+    harness.announcing = False
+    harness.cold = lambda _: True
+    waiting, drifted = [_waiting(harness, "recorded")], [_drifted(harness, "recorded")]
+    harness.advance(61)
+    harness.sweep()
+    found = points(call for call in harness.wire.calls if call.handler == "sweep")
+    deaths = Deaths(harness)
+    harness.cold = lambda _: True
 
     for number, some in enumerate(lives(found)):
-        waiting.append(_waiting(world, f"w{number}"))
-        drifted.append(_drifted(world, f"d{number}"))
+        waiting.append(_waiting(harness, f"w{number}"))
+        drifted.append(_drifted(harness, f"d{number}"))
         deaths.plan("", some)
         for _ in some:
-            world.advance(61)
-            world.sweep()
+            harness.advance(61)
+            harness.sweep()
     deaths.end()
-    world.announcing = True
-    for machine in world.simulator.live():
+    harness.announcing = True
+    for machine in harness.simulator.live():
         if machine["status"] == "pulling":
-            world.simulator.patch_instance(machine["id"], status="running")
-    world.advance(61)
-    world.sweep()
-    world.settle(only_sweeps=True)
-    _tell(world)
+            harness.simulator.patch_instance(machine["id"], status="running")
+    harness.advance(61)
+    harness.sweep()
+    harness.settle(only_sweeps=True)
+    _tell(harness)
 
-    assert {world.record(id_).status for id_ in waiting} == {Status.RUNNING}
-    assert {world.record(id_).status for id_ in drifted} == {Status.EXITED}
+    assert {harness.record(id_).status for id_ in waiting} == {Status.RUNNING}
+    assert {harness.record(id_).status for id_ in drifted} == {Status.EXITED}
 
 
-def _waiting(world: World, name: str) -> str:
+def _waiting(harness: Harness, name: str) -> str:
     """An instance that is due, and whose message was lost."""
-    instance_id = _import(world, name, "pulling")
-    for record in world.receive("monitor"):
-        world.sqs.delete_message(QueueUrl=world.queues["monitor"], ReceiptHandle=record["receiptHandle"])
+    instance_id = _import(harness, name, "pulling")
+    for record in harness.receive("monitor"):
+        harness.sqs.delete_message(QueueUrl=harness.queues["monitor"], ReceiptHandle=record["receiptHandle"])
     return instance_id
 
 
-def _drifted(world: World, name: str) -> str:
+def _drifted(harness: Harness, name: str) -> str:
     """An instance whose machine has stopped without our doing."""
-    instance_id = _import(world, name)
-    world.simulator.patch_instance(world.record(instance_id).machine_id or "", status="exited")
+    instance_id = _import(harness, name)
+    harness.simulator.patch_instance(harness.record(instance_id).machine_id or "", status="exited")
     return instance_id

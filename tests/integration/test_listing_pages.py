@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from functions.api.cursors import Cursors
-from functions.shared.adapters.items import record_item
-from functions.shared.adapters.table import marshal
 from functions.shared.domain.ids import new_instance_id
-from functions.shared.domain.instance import Instance
-from functions.shared.domain.status import Status
-from tests.integration.world import World
+from functions.shared.domain.instance.record import Instance
+from functions.shared.domain.instance.status import Status
+from functions.shared.stores.instances import record_item
+from functions.shared.stores.table import marshal
+from tests.integration.harness import Harness
 from tests.unit.builders import new_instance
 
 MANY = 5_000
@@ -28,13 +28,13 @@ def stored(at: datetime, **changes: Any) -> Instance:
     return new_instance(**plain | {"id": new_instance_id(at), "created_at": at} | changes)
 
 
-def put(world: World, records: list[Instance]) -> None:
+def put(harness: Harness, records: list[Instance]) -> None:
     for start in range(0, len(records), AT_ONCE):
         puts = [{"PutRequest": {"Item": marshal(record_item(one))}} for one in records[start:][:AT_ONCE]]
-        world.dynamodb.batch_write_item(RequestItems={world.table_name: puts})
+        harness.dynamodb.batch_write_item(RequestItems={harness.table_name: puts})
 
 
-def put_alike(world: World, record: Instance, ids: list[str]) -> None:
+def put_alike(harness: Harness, record: Instance, ids: list[str]) -> None:
     """So many that making each anew takes longer than the test."""
     item = marshal(record_item(record))
     for start in range(0, len(ids), AT_ONCE):
@@ -44,7 +44,7 @@ def put_alike(world: World, record: Instance, ids: list[str]) -> None:
             puts.append(
                 {"PutRequest": {"Item": {**item, "pk": {"S": one}, "id": {"S": one}, "record": inner}}}
             )
-        world.dynamodb.batch_write_item(RequestItems={world.table_name: puts})
+        harness.dynamodb.batch_write_item(RequestItems={harness.table_name: puts})
 
 
 @dataclass
@@ -56,9 +56,9 @@ class Read:
 
 
 @contextmanager
-def reading(world: World) -> Iterator[Read]:
+def reading(harness: Harness) -> Iterator[Read]:
     read = Read()
-    events = world.wiring.table.client.meta.events
+    events = harness.wiring.table.client.meta.events
 
     def count(model: Any, parsed: Any, **_: Any) -> None:
         read.calls.append(model.name)
@@ -71,9 +71,9 @@ def reading(world: World) -> Iterator[Read]:
         events.unregister("after-call.dynamodb", count)
 
 
-def page(world: World, query: str = "", cursor: str | None = None) -> Any:
+def page(harness: Harness, query: str = "", cursor: str | None = None) -> Any:
     parts = [part for part in (query, f"cursor={cursor}" if cursor else "") if part]
-    status, answer = world.call("GET", f"/api/instances?{'&'.join(parts)}")
+    status, answer = harness.call("GET", f"/api/instances?{'&'.join(parts)}")
     assert status == 200, answer
     return answer
 
@@ -82,20 +82,20 @@ def ids(answer: Any) -> list[str]:
     return [one["instanceId"] for one in answer["instances"]]
 
 
-def test_page_250_of_5000_costs_what_page_1_costs(world: World) -> None:
-    began = world.now() - timedelta(days=10)
+def test_page_250_of_5000_costs_what_page_1_costs(harness: Harness) -> None:
+    began = harness.now() - timedelta(days=10)
     newest_first = [new_instance_id(began - timedelta(seconds=number)) for number in range(MANY)]
-    put_alike(world, stored(began), newest_first)
-    page(world, "limit=20")  # warm: the total is counted, the key, the circuit and the deployment are known
-    with reading(world) as of_page_1:
-        first = page(world, "limit=20")
-    with reading(world) as of_page_2:
-        second = page(world, "limit=20", first["nextCursor"])
-    cursors = Cursors(world.wiring.deployments.id)
+    put_alike(harness, stored(began), newest_first)
+    page(harness, "limit=20")  # warm: the total is counted, the key, the circuit and the deployment are known
+    with reading(harness) as of_page_1:
+        first = page(harness, "limit=20")
+    with reading(harness) as of_page_2:
+        second = page(harness, "limit=20", first["nextCursor"])
+    cursors = Cursors(harness.wiring.deployment.id)
     assert first["nextCursor"] == cursors.make(newest_first[19], "[null, null]")
     page_249_ended = cursors.make(newest_first[MANY - 21], "[null, null]")
-    with reading(world) as of_page_250:
-        last = page(world, "limit=20", page_249_ended)
+    with reading(harness) as of_page_250:
+        last = page(harness, "limit=20", page_249_ended)
 
     assert first["total"] == MANY
     assert of_page_1.calls == of_page_2.calls == of_page_250.calls
@@ -106,95 +106,97 @@ def test_page_250_of_5000_costs_what_page_1_costs(world: World) -> None:
     assert "nextCursor" not in last
 
 
-def test_inserts_and_deletes_between_pages_hide_nothing_and_repeat_nothing(world: World) -> None:
-    began = world.now() - timedelta(hours=1)
+def test_inserts_and_deletes_between_pages_hide_nothing_and_repeat_nothing(harness: Harness) -> None:
+    began = harness.now() - timedelta(hours=1)
     records = [stored(began + timedelta(seconds=number)) for number in range(30)]
-    put(world, records)
+    put(harness, records)
 
     seen: list[str] = []
-    answer = page(world, "limit=7&status=failed")
+    answer = page(harness, "limit=7&status=failed")
     while True:
         seen += ids(answer)
         if "nextCursor" not in answer:
             break
         # One comes, one that was shown leaves the listing, and one that is still to be shown does too.
-        put(world, [stored(world.now())])
+        put(harness, [stored(harness.now())])
         left = sorted({one.id for one in records} - set(seen))
         for gone in (seen[-1], *left[:1]):
             old = next(one for one in records if one.id == gone)
-            put(world, [replace(old, status=Status.TERMINATED)])
+            put(harness, [replace(old, status=Status.TERMINATED)])
             records = [one for one in records if one.id != gone or gone in seen]
-        answer = page(world, "limit=7&status=failed", answer["nextCursor"])
+        answer = page(harness, "limit=7&status=failed", answer["nextCursor"])
 
     assert len(seen) == len(set(seen))
     assert set(seen) == {one.id for one in records}
 
 
-def test_an_instance_that_was_the_last_of_a_page_may_vanish_and_the_next_page_follows(world: World) -> None:
-    began = world.now() - timedelta(hours=1)
+def test_an_instance_that_was_the_last_of_a_page_may_vanish_and_the_next_page_follows(
+    harness: Harness,
+) -> None:
+    began = harness.now() - timedelta(hours=1)
     records = [stored(began + timedelta(seconds=number)) for number in range(5)]
-    put(world, records)
-    first = page(world, "limit=2")
+    put(harness, records)
+    first = page(harness, "limit=2")
     key = {"pk": {"S": ids(first)[-1]}, "sk": {"S": "record"}}
-    world.dynamodb.delete_item(TableName=world.table_name, Key=key)
+    harness.dynamodb.delete_item(TableName=harness.table_name, Key=key)
 
-    second = page(world, "limit=2", first["nextCursor"])
+    second = page(harness, "limit=2", first["nextCursor"])
 
     assert ids(second) == [records[2].id, records[1].id]
 
 
 @pytest.mark.parametrize("query", ["", "status=failed", "name=test", "name=test&status=failed"])
-def test_every_filter_has_pages_and_a_total(world: World, query: str) -> None:
-    began = world.now() - timedelta(hours=1)
-    put(world, [stored(began + timedelta(seconds=number)) for number in range(5)])
-    put(world, [stored(began + timedelta(seconds=9), name="other", status=Status.TERMINATED)])
+def test_every_filter_has_pages_and_a_total(harness: Harness, query: str) -> None:
+    began = harness.now() - timedelta(hours=1)
+    put(harness, [stored(began + timedelta(seconds=number)) for number in range(5)])
+    put(harness, [stored(began + timedelta(seconds=9), name="other", status=Status.TERMINATED)])
 
-    pages = [page(world, f"limit=2&{query}")]
+    pages = [page(harness, f"limit=2&{query}")]
     while "nextCursor" in pages[-1]:
-        pages.append(page(world, f"limit=2&{query}", pages[-1]["nextCursor"]))
+        pages.append(page(harness, f"limit=2&{query}", pages[-1]["nextCursor"]))
 
     found = [one for answer in pages for one in ids(answer)]
     assert len(found) == len(set(found)) == pages[0]["total"] == (5 if query else 6)
     assert all("total" not in answer for answer in pages[1:])
 
 
-def test_a_record_that_cannot_be_read_hides_no_other(world: World) -> None:
+def test_a_record_that_cannot_be_read_hides_no_other(harness: Harness) -> None:
     """As after a roll-back. Each list is still answered, and so are the statistics."""
-    broken, sound = world.create(name="broken"), world.create(name="sound")
-    world.settle()
-    item = world.table.get_item(Key={"pk": broken, "sk": "record"})["Item"]
+    broken, sound = harness.create(name="broken"), harness.create(name="sound")
+    harness.settle()
+    item = harness.table.get_item(Key={"pk": broken, "sk": "record"})["Item"]
     strange = {**item, "record": {**item["record"], "created_at": "the other day"}}
-    world.table.put_item(Item={**strange, "due": "instance", "dueAt": 0})
+    harness.table.put_item(Item={**strange, "due": "instance", "dueAt": 0})
 
-    assert ids(page(world, "limit=5")) == ids(page(world, "status=running")) == [sound]
-    first = page(world, "limit=1")
-    assert (ids(first), ids(page(world, "limit=1", first["nextCursor"]))) == ([sound], [])
-    status, merged = world.call("GET", "/api/instances/comprehensive")
+    assert ids(page(harness, "limit=5")) == ids(page(harness, "status=running")) == [sound]
+    first = page(harness, "limit=1")
+    assert (ids(first), ids(page(harness, "limit=1", first["nextCursor"]))) == ([sound], [])
+    status, merged = harness.call("GET", "/api/instances/comprehensive")
     assert status == 200, merged
     assert {one.get("instanceId"): one["dataConsistency"] for one in merged["instances"]} == {
         sound: "consistent",
         None: "conflicted",  # its machine, which has our mark
     }
-    assert world.call("GET", "/api/jobs/stats")[0] == 200
-    world.table.put_item(Item=item)
+    assert harness.call("GET", "/api/jobs/stats")[0] == 200
+    harness.table.put_item(Item=item)
 
 
 LAMBDAS_LIMIT = 6 * 1024 * 1024
 
 
 @pytest.mark.parametrize("path", ["/api/instances?limit=100", "/api/instances/comprehensive?limit=1000"])
-def test_no_page_is_larger_than_lambda_can_answer(world: World, path: str) -> None:
+def test_no_page_is_larger_than_lambda_can_answer(harness: Harness, path: str) -> None:
     """Whatever a caller may put into 20 tags: characters that JSON writes with twelve."""
-    began = world.now() - timedelta(hours=1)
+    began = harness.now() - timedelta(hours=1)
     spec = replace(new_instance().spec, tags=tuple((f"{n:02d}" + "🐎" * 126, "🐎" * 256) for n in range(20)))
     records = [stored(began + timedelta(seconds=number), spec=spec) for number in range(100)]
-    put(world, records)
+    put(harness, records)
 
     seen: list[str] = []
     sizes: list[int] = []
     cursor = ""
     while cursor is not None:
-        status, answer = world.call("GET", f"{path}&cursor={cursor}" if cursor else path)
+        status, answer = harness.call("GET", f"{path}&cursor={cursor}" if cursor else path)
         assert status == 200, answer
         sizes.append(len(json.dumps({"statusCode": 200, "body": json.dumps(answer)})))
         seen += ids(answer)
@@ -204,32 +206,32 @@ def test_no_page_is_larger_than_lambda_can_answer(world: World, path: str) -> No
     assert sum(sizes) > LAMBDAS_LIMIT > max(sizes)
 
 
-def test_events_come_oldest_first_and_in_pages(world: World) -> None:
-    instance_id = world.create()
-    world.settle()
+def test_events_come_oldest_first_and_in_pages(harness: Harness) -> None:
+    instance_id = harness.create()
+    harness.settle()
     for what in ("stop", "start"):
-        world.call("POST", f"/api/instances/{instance_id}/{what}")
-        world.settle()
+        harness.call("POST", f"/api/instances/{instance_id}/{what}")
+        harness.settle()
     path = f"/api/instances/{instance_id}/events"
-    _, whole = world.call("GET", path)
+    _, whole = harness.call("GET", path)
 
-    pages = [world.call("GET", f"{path}?limit=3")[1]]
+    pages = [harness.call("GET", f"{path}?limit=3")[1]]
     while "nextCursor" in pages[-1]:
-        pages.append(world.call("GET", f"{path}?limit=3&cursor={pages[-1]['nextCursor']}")[1])
+        pages.append(harness.call("GET", f"{path}?limit=3&cursor={pages[-1]['nextCursor']}")[1])
 
     sequences = [event["sequence"] for event in whole["events"]]
     assert sequences == list(range(1, len(sequences) + 1))
     assert "nextCursor" not in whole
     assert [event for one in pages for event in one["events"]] == whole["events"]
     assert [len(one["events"]) for one in pages[:-1]] == [3] * (len(pages) - 1)
-    status, refused = world.call("GET", f"{path}?cursor={page(world)['instances'][0]['instanceId']}")
+    status, refused = harness.call("GET", f"{path}?cursor={page(harness)['instances'][0]['instanceId']}")
     assert (status, refused["error"]["code"]) == (400, "INVALID_CURSOR")
 
 
-def test_a_forged_cursor_is_refused(world: World) -> None:
-    began = world.now() - timedelta(hours=1)
-    put(world, [stored(began + timedelta(seconds=number)) for number in range(3)])
-    good = page(world, "limit=1")["nextCursor"]
+def test_a_forged_cursor_is_refused(harness: Harness) -> None:
+    began = harness.now() - timedelta(hours=1)
+    put(harness, [stored(began + timedelta(seconds=number)) for number in range(3)])
+    good = page(harness, "limit=1")["nextCursor"]
     swapped = good[:-1] + ("A" if good[-1] != "A" else "B")
     earlier = good[:10] + ("0" if good[10] != "0" else "1") + good[11:]
 
@@ -242,7 +244,7 @@ def test_a_forged_cursor_is_refused(world: World) -> None:
         good + "AAAA",
         "aW5zdF8wLjAwMDAwMDAwMDAwMDAwMDA",
     ):
-        status, answer = world.call("GET", f"/api/instances?cursor={forged}")
+        status, answer = harness.call("GET", f"/api/instances?cursor={forged}")
         assert (status, answer["error"]["code"]) == (400, "INVALID_CURSOR"), forged
-    status, answer = world.call("GET", f"/api/instances?status=failed&cursor={good}")
+    status, answer = harness.call("GET", f"/api/instances?status=failed&cursor={good}")
     assert (status, answer["error"]["code"]) == (400, "INVALID_CURSOR")

@@ -2,22 +2,22 @@
 
 import pytest
 
-from functions.shared.domain.status import Status
+from functions.shared.domain.instance.status import Status
 from tests.integration.conftest import Build, Measured
+from tests.integration.harness import Harness
 from tests.integration.sweeps import put, running
-from tests.integration.world import World
 
 CREATE = "/gpu/instance/create"
 
 
-def test_a_create_is_counted_once_from_request_to_ready(world: World, measured: Measured) -> None:
-    metrics = measured(world)
-    world.simulator.settings(bootSeconds=90)
+def test_a_create_is_counted_once_from_request_to_ready(harness: Harness, measured: Measured) -> None:
+    metrics = measured(harness)
+    harness.simulator.settings(bootSeconds=90)
 
-    instance_id = world.create()
-    world.settle()
+    instance_id = harness.create()
+    harness.settle()
 
-    record = world.record(instance_id)
+    record = harness.record(instance_id)
     assert record.ready_at
     assert metrics.of("InstancesAccepted") == [1]
     assert metrics.of("Purchases") == metrics.of("Purchases", outcome="bought") == [1]
@@ -26,52 +26,52 @@ def test_a_create_is_counted_once_from_request_to_ready(world: World, measured: 
     assert took >= 90
 
 
-def test_the_same_request_again_is_not_counted_again(world: World, measured: Measured) -> None:
-    metrics = measured(world)
+def test_the_same_request_again_is_not_counted_again(harness: Harness, measured: Measured) -> None:
+    metrics = measured(harness)
     request = {"name": "twice", "productName": "RTX 4090 24GB", "templateId": "107672"}
     for _ in range(2):
-        world.call("POST", "/api/instances", request, {"idempotency-key": "one"})
+        harness.call("POST", "/api/instances", request, {"idempotency-key": "one"})
 
-    world.settle()
+    harness.settle()
 
     assert metrics.of("InstancesAccepted") == [1]
 
 
-def test_a_later_start_is_no_second_time_to_ready(world: World, measured: Measured) -> None:
-    metrics = measured(world)
-    instance_id = world.create()
-    world.settle()
-    world.call("POST", f"/api/instances/{instance_id}/stop")
-    world.settle()
+def test_a_later_start_is_no_second_time_to_ready(harness: Harness, measured: Measured) -> None:
+    metrics = measured(harness)
+    instance_id = harness.create()
+    harness.settle()
+    harness.call("POST", f"/api/instances/{instance_id}/stop")
+    harness.settle()
 
-    world.call("POST", f"/api/instances/{instance_id}/start", {})
-    world.settle()
+    harness.call("POST", f"/api/instances/{instance_id}/start", {})
+    harness.settle()
 
-    assert world.record(instance_id).status is Status.READY
+    assert harness.record(instance_id).status is Status.READY
     assert len(metrics.of("TimeToReady")) == 1
 
 
-def test_a_failure_is_counted_by_its_code(world: World, measured: Measured) -> None:
-    metrics = measured(world)
-    world.simulator.settings(balanceEnough=False)
+def test_a_failure_is_counted_by_its_code(harness: Harness, measured: Measured) -> None:
+    metrics = measured(harness)
+    harness.simulator.settings(balanceEnough=False)
 
-    world.create()
-    world.settle()
+    harness.create()
+    harness.settle()
 
     assert metrics.of("InstancesFailed") == metrics.of("InstancesFailed", code="NOVITA_REJECTED") == [1]
     assert metrics.of("Purchases", outcome="refused") == [1]
     assert metrics.of("TimeToReady") == []
 
 
-def test_calls_to_novita_are_counted_with_their_time_and_errors(world: World, measured: Measured) -> None:
-    metrics = measured(world)
-    world.simulator.fault("status", CREATE, status=500, reason="UNKNOWN", times=1)
+def test_calls_to_novita_are_counted_with_their_time_and_errors(harness: Harness, measured: Measured) -> None:
+    metrics = measured(harness)
+    harness.simulator.fault("status", CREATE, status=500, reason="UNKNOWN", times=1)
 
-    world.create()
-    world.settle()
+    harness.create()
+    harness.settle()
 
-    calls = world.simulator.calls()
-    bought = len(world.simulator.calls(CREATE))
+    calls = harness.simulator.calls()
+    bought = len(harness.simulator.calls(CREATE))
     assert len(metrics.of("NovitaCalls")) == len(calls) == len(metrics.of("NovitaLatency"))
     assert len(metrics.of("NovitaCalls", circuit="buys")) == bought == 2
     assert all(took > 0 for took in metrics.of("NovitaLatency", circuit="reads"))
@@ -80,11 +80,11 @@ def test_calls_to_novita_are_counted_with_their_time_and_errors(world: World, me
 
 
 def test_circuits_are_told_when_they_open_and_when_they_close(build: Build, measured: Measured) -> None:
-    world = build(BREAKER_FAILURE_THRESHOLD="1", BREAKER_CACHE_SECONDS="0")
-    metrics = measured(world)
-    world.simulator.fault("status", CREATE, status=500, reason="UNKNOWN", times=1)
-    world.create()
-    world.settle()
+    harness = build(BREAKER_FAILURE_THRESHOLD="1", BREAKER_CACHE_SECONDS="0")
+    metrics = measured(harness)
+    harness.simulator.fault("status", CREATE, status=500, reason="UNKNOWN", times=1)
+    harness.create()
+    harness.settle()
 
     assert metrics.of("CircuitsOpened", circuit="buys") == [1]
     assert metrics.of("CircuitsClosed", circuit="buys") == [1]
@@ -92,50 +92,50 @@ def test_circuits_are_told_when_they_open_and_when_they_close(build: Build, meas
 
 
 def test_waits_for_a_slot_are_told_with_their_length(build: Build, measured: Measured) -> None:
-    world = build(NOVITA_RATE_LIMIT="6")
-    metrics = measured(world)
-    world.create()
-    world.settle()
+    harness = build(NOVITA_RATE_LIMIT="6")
+    metrics = measured(harness)
+    harness.create()
+    harness.settle()
 
     assert any(waited > 1000 for waited in metrics.of("LimiterWait"))
     assert metrics.of("LimiterRefusals"), "POST and looks do not wait so long"
 
 
 def test_webhook_attempts_are_counted_by_what_became_of_them(build: Build, measured: Measured) -> None:
-    world = build(WEBHOOK_WAITS="1")
-    world.simulator.answer("good", status=200)
-    world.simulator.answer("bad", status=500)
-    metrics = measured(world)
+    harness = build(WEBHOOK_WAITS="1")
+    harness.simulator.answer("good", status=200)
+    harness.simulator.answer("bad", status=500)
+    metrics = measured(harness)
     for box in ("good", "bad"):
-        world.create(name=box, webhookUrl=world.simulator.inbox_url(box))
-    world.settle()
-    world.run(120)
-    world.sweep()
-    world.deliver()
+        harness.create(name=box, webhookUrl=harness.simulator.inbox_url(box))
+    harness.settle()
+    harness.run(120)
+    harness.sweep()
+    harness.deliver()
 
     assert set(metrics.of("WebhookAttempts", state="delivered")) == {1}
     assert len(metrics.of("WebhookAttempts", state="delivered")) == 3
     assert metrics.of("WebhookAttempts", state="pending")
 
 
-def test_a_machine_too_many_is_counted_once(world: World, measured: Measured) -> None:
-    metrics = measured(world)
-    (instance_id,) = running(world)
-    put(world, instance_id, purchase=2)
+def test_a_machine_too_many_is_counted_once(harness: Harness, measured: Measured) -> None:
+    metrics = measured(harness)
+    (instance_id,) = running(harness)
+    put(harness, instance_id, purchase=2)
 
     for _ in range(3):
-        world.sweep()
-        world.settle()
+        harness.sweep()
+        harness.settle()
 
     assert metrics.of("Surplus") == metrics.of("Surplus", action="delete") == [1]
 
 
-def test_a_sweep_tells_how_things_stand(world: World, measured: Measured) -> None:
-    metrics = measured(world)
-    running(world, 2)
+def test_a_sweep_tells_how_things_stand(harness: Harness, measured: Measured) -> None:
+    metrics = measured(harness)
+    running(harness, 2)
     before = len(metrics.of("Sweeps"))
 
-    world.sweep()
+    harness.sweep()
 
     assert len(metrics.of("Sweeps")) == before + 1
     assert metrics.of("Machines")[-1] == 2
@@ -150,22 +150,22 @@ def test_a_sweep_tells_how_things_stand(world: World, measured: Measured) -> Non
     assert metrics.of("SweepDuration")[-1] > 0
 
 
-def test_a_sweep_tells_what_it_set_going_again(world: World, measured: Measured) -> None:
-    metrics = measured(world)
-    world.create()
-    world.advance(300)
+def test_a_sweep_tells_what_it_set_going_again(harness: Harness, measured: Measured) -> None:
+    metrics = measured(harness)
+    harness.create()
+    harness.advance(300)
 
-    world.sweep()
+    harness.sweep()
 
     assert metrics.of("Overdue", kind="instances") == [1]
     assert metrics.of("OldestOverdue")[-1] == pytest.approx(300, abs=1)
-    world.settle()
+    harness.settle()
 
 
-def test_a_quiet_sweep_tells_few_metrics(world: World, measured: Measured) -> None:
+def test_a_quiet_sweep_tells_few_metrics(harness: Harness, measured: Measured) -> None:
     """Each costs money while nothing happens."""
-    metrics = measured(world)
-    world.sweep()
-    world.sweep()
+    metrics = measured(harness)
+    harness.sweep()
+    harness.sweep()
 
     assert len({(one.metric, one.dimensions) for one in metrics.points}) == 14

@@ -14,9 +14,6 @@ from decimal import Decimal
 import pytest
 
 from bench.gate import OpenGate
-from functions.shared.adapters.novita.attempts import TimeLimits
-from functions.shared.adapters.novita.client import Novita
-from functions.shared.domain.circuit import Permit
 from functions.shared.domain.errors import (
     MachineNotFound,
     NovitaForNow,
@@ -24,7 +21,10 @@ from functions.shared.domain.errors import (
     OstlerError,
     OutcomeUnclear,
 )
-from functions.shared.domain.machine import Offer, Order, Template
+from functions.shared.domain.market import Offer, Order, Template
+from functions.shared.domain.resilience import Permit
+from functions.shared.novita.attempts import CallTimeouts
+from functions.shared.novita.client import Novita
 
 KEY = "sk_hunter2-hunter2-hunter2"
 SECRETS = (KEY, "hunter3", "hunter4", "hunter2")
@@ -36,7 +36,7 @@ ORDER = Order(
     rootfs_size=60,
     billing_mode="spot",
 )
-QUICK = TimeLimits(connect_seconds=0.3, answer_seconds=0.3, purchase_seconds=0.3)
+QUICK = CallTimeouts(connect_seconds=0.3, answer_seconds=0.3, purchase_seconds=0.3)
 ENOUGH = 5.0
 PATIENCE = 2.0  # of this test with the machine it runs on; whatever drips, drips for 10 s
 Answer = Callable[[socket.socket], None]
@@ -232,7 +232,7 @@ def test_a_good_status_with_a_body_in_no_form_is_not_believed(body: bytes) -> No
 def test_fifty_megabytes_are_not_read_to_the_end(status: int) -> None:
     started = time.monotonic()
     with serving(flood(50, status)) as server:
-        novita = client(server.url, limits=TimeLimits(1, 2, 2))
+        novita = client(server.url, limits=CallTimeouts(1, 2, 2))
         error = outcome(lambda: novita.get("m1", within=2.5))
 
     assert isinstance(error, NovitaRefused if status == 400 else NovitaForNow)
@@ -242,7 +242,7 @@ def test_fifty_megabytes_are_not_read_to_the_end(status: int) -> None:
 def test_a_small_body_that_unpacks_to_a_large_one_is_not_read_to_the_end() -> None:
     bomb = gzip.compress(b'{"data": []' + b" " * (50 << 20) + b"}")
     with serving(reply(200, bomb, "Content-Encoding: gzip")) as server:
-        error = outcome(lambda: client(server.url, limits=TimeLimits(1, 3, 3)).clusters(within=4))
+        error = outcome(lambda: client(server.url, limits=CallTimeouts(1, 3, 3)).clusters(within=4))
 
     assert type(error) is NovitaForNow
 

@@ -6,8 +6,6 @@ from typing import Any
 import pytest
 
 from bench.gate import OpenGate
-from functions.shared.adapters.novita.attempts import TimeLimits
-from functions.shared.adapters.novita.client import Novita
 from functions.shared.domain.errors import (
     CallerError,
     ImageAuthRefused,
@@ -21,9 +19,9 @@ from functions.shared.domain.errors import (
     OstlerError,
     OutcomeUnclear,
 )
-from functions.shared.domain.machine import Order
-from functions.shared.domain.offers import choose, region_order
-from functions.shared.domain.templates import validate
+from functions.shared.domain.market import Order, choose, region_order, validate_template
+from functions.shared.novita.attempts import CallTimeouts
+from functions.shared.novita.client import Novita
 from local.novita.client import Simulator
 from local.novita.process import running
 
@@ -58,7 +56,7 @@ def client(sim: Simulator, **over: Any) -> Novita:
         "circuits": gate,
         "limiter": gate,
         "wait": lambda _: None,
-        "limits": TimeLimits(1, 1, 1),
+        "limits": CallTimeouts(1, 1, 1),
     }
     return Novita(sim.api_url, **{**given, **over})
 
@@ -76,7 +74,7 @@ def order(
         billing_mode=mode,
         regions=REGIONS,
     )
-    found = validate(novita.template(template, within=ENOUGH))
+    found = validate_template(novita.template(template, within=ENOUGH))
     return Order(name, choice.offers[0], found, 1, 60, mode)
 
 
@@ -200,7 +198,7 @@ def test_a_masked_password_is_not_handed_out(sim: Simulator, novita: Novita) -> 
 def test_a_faulty_template_is_named_before_anything_is_bought(
     novita: Novita, template: str, code: str
 ) -> None:
-    error = refused(lambda: validate(novita.template(template, within=ENOUGH)))
+    error = refused(lambda: validate_template(novita.template(template, within=ENOUGH)))
 
     assert isinstance(error, CallerError)
     assert error.code == code

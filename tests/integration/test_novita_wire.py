@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from functions.shared.adapters.novita.attempts import TimeLimits
 from functions.shared.domain.errors import NotNow, NovitaForNow, NovitaRefused, OutcomeUnclear
-from functions.shared.domain.machine import RegistryAuth
+from functions.shared.domain.market import RegistryAuth
+from functions.shared.novita.attempts import CallTimeouts
 from tests.integration.test_novita_servers import (
     ENOUGH,
     KEY,
@@ -148,7 +148,7 @@ def four_addresses(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-PATIENT = TimeLimits(3, 10, 30)
+PATIENT = CallTimeouts(3, 10, 30)
 
 
 @pytest.mark.usefixtures("four_addresses")
@@ -176,7 +176,7 @@ def test_an_address_that_is_reached_is_used_after_others_that_are_not(four_addre
 def test_a_server_without_tls_where_tls_is_expected_was_sent_nothing() -> None:
     with serving(reply(200, {"id": "x"})) as server:
         url = server.url.replace("http:", "https:")
-        error = outcome(lambda: client(url, limits=TimeLimits(0.3, 0.3, 0.3)).create(ORDER, within=ENOUGH))
+        error = outcome(lambda: client(url, limits=CallTimeouts(0.3, 0.3, 0.3)).create(ORDER, within=ENOUGH))
 
     assert type(error) is NotNow
     assert server.requests == []

@@ -5,88 +5,88 @@ from typing import Any
 
 import pytest
 
-from functions.shared.domain.status import Status
+from functions.shared.domain.instance.status import Status
+from tests.integration.harness import Harness
 from tests.integration.logs import everything_logged
-from tests.integration.world import World
 
 
-def _import(world: World, status: str = "running", **more: Any) -> tuple[int, Any]:
-    machine = world.simulator.put_instance(name="stranger", status=status, ports="8188/http")
-    return world.call("POST", "/api/instances/import", {"novitaInstanceId": machine["id"], **more})
+def _import(harness: Harness, status: str = "running", **more: Any) -> tuple[int, Any]:
+    machine = harness.simulator.put_instance(name="stranger", status=status, ports="8188/http")
+    return harness.call("POST", "/api/instances/import", {"novitaInstanceId": machine["id"], **more})
 
 
-def _named(world: World, what: str, name: str) -> tuple[int, Any]:
-    return world.call("POST", f"/api/instances/{what}", {"instanceName": name})
+def _named(harness: Harness, what: str, name: str) -> tuple[int, Any]:
+    return harness.call("POST", f"/api/instances/{what}", {"instanceName": name})
 
 
-def test_an_instance_is_stopped_started_and_deleted_by_its_name(world: World) -> None:
-    _, imported = _import(world, name="trainer")
+def test_an_instance_is_stopped_started_and_deleted_by_its_name(harness: Harness) -> None:
+    _, imported = _import(harness, name="trainer")
     statuses = []
 
     for what in ("stop", "start", "delete"):
-        status, accepted = _named(world, what, "trainer")
+        status, accepted = _named(harness, what, "trainer")
         assert (status, accepted["instanceId"]) == (202, imported["instanceId"])
-        world.settle()
-        statuses.append(world.record(imported["instanceId"]).status)
+        harness.settle()
+        statuses.append(harness.record(imported["instanceId"]).status)
 
     assert statuses == [Status.STOPPED, Status.READY, Status.TERMINATED]
 
 
 @pytest.mark.parametrize("what", ["start", "stop", "delete"])
-def test_a_name_that_two_have_is_refused_with_their_ids(world: World, what: str) -> None:
-    ids = {_import(world, "exited", name="twin")[1]["instanceId"] for _ in range(2)}
+def test_a_name_that_two_have_is_refused_with_their_ids(harness: Harness, what: str) -> None:
+    ids = {_import(harness, "exited", name="twin")[1]["instanceId"] for _ in range(2)}
 
-    status, body = _named(world, what, "twin")
+    status, body = _named(harness, what, "twin")
 
     assert (status, body["error"]["code"]) == (409, "AMBIGUOUS_INSTANCE_NAME")
     assert set(body["error"]["details"]["instanceIds"]) == ids
 
 
-def test_a_name_means_the_one_that_is_not_terminated(world: World) -> None:
-    _, first = _import(world, name="again")
-    world.call("DELETE", f"/api/instances/{first['instanceId']}")
-    world.settle()
-    nobody, _ = _named(world, "stop", "again")
-    _, second = _import(world, name="again")
+def test_a_name_means_the_one_that_is_not_terminated(harness: Harness) -> None:
+    _, first = _import(harness, name="again")
+    harness.call("DELETE", f"/api/instances/{first['instanceId']}")
+    harness.settle()
+    nobody, _ = _named(harness, "stop", "again")
+    _, second = _import(harness, name="again")
 
-    status, accepted = _named(world, "stop", "again")
-    world.settle()
+    status, accepted = _named(harness, "stop", "again")
+    harness.settle()
 
     assert nobody == 404
     assert (status, accepted["instanceId"]) == (202, second["instanceId"])
-    assert world.record(first["instanceId"]).status is Status.TERMINATED
+    assert harness.record(first["instanceId"]).status is Status.TERMINATED
 
 
 @pytest.mark.parametrize(
     ("theirs", "ours"), [("running", "running"), ("exited", "exited"), ("pulling", "starting")]
 )
-def test_an_imported_machine_is_looked_after_from_then_on(world: World, theirs: str, ours: str) -> None:
-    status, shown = _import(world, theirs)
-    world.simulator.patch_instance(shown["novitaInstanceId"], status="running")
+def test_an_imported_machine_is_looked_after_from_then_on(harness: Harness, theirs: str, ours: str) -> None:
+    status, shown = _import(harness, theirs)
+    harness.simulator.patch_instance(shown["novitaInstanceId"], status="running")
 
-    world.advance(60)
-    world.sweep()
-    world.settle()
-    deleted, _ = world.call("DELETE", f"/api/instances/{shown['instanceId']}")
-    world.settle()
+    harness.advance(60)
+    harness.sweep()
+    harness.settle()
+    deleted, _ = harness.call("DELETE", f"/api/instances/{shown['instanceId']}")
+    harness.settle()
 
     assert (status, shown["status"]) == (201, ours)
-    assert "instance.running" in world.history(shown["instanceId"])
+    assert "instance.running" in harness.history(shown["instanceId"])
     assert deleted == 202
-    assert world.simulator.live() == []
+    assert harness.simulator.live() == []
 
 
-def test_an_imported_machines_disk_is_what_novita_says_or_not_shown(world: World) -> None:
+def test_an_imported_machines_disk_is_what_novita_says_or_not_shown(harness: Harness) -> None:
     sizes = []
     for said in (80, None):
-        machine = world.simulator.put_instance(name=f"disk-{said}", status="running", rootfsSize=80)
+        machine = harness.simulator.put_instance(name=f"disk-{said}", status="running", rootfsSize=80)
         if said is None:
             silent = {"id": machine["id"], "name": "silent", "status": "running"}
-            world.simulator.fault("garbage", path="/gpu/instance", body=json.dumps(silent), times=1)
-        status, shown = world.call("POST", "/api/instances/import", {"novitaInstanceId": machine["id"]})
+            harness.simulator.fault("garbage", path="/gpu/instance", body=json.dumps(silent), times=1)
+        status, shown = harness.call("POST", "/api/instances/import", {"novitaInstanceId": machine["id"]})
         assert status == 201, shown
         sizes.append(shown.get("rootfsSize"))
-    _, merged = world.call("GET", "/api/instances/comprehensive")
+    _, merged = harness.call("GET", "/api/instances/comprehensive")
 
     assert sizes == [80, None]
     assert {one["name"]: one.get("rootfsSize") for one in merged["instances"]} == {
@@ -95,104 +95,106 @@ def test_an_imported_machines_disk_is_what_novita_says_or_not_shown(world: World
     }
 
 
-def test_a_machine_that_novita_does_not_have_cannot_be_imported(world: World) -> None:
-    status, body = world.call("POST", "/api/instances/import", {"novitaInstanceId": "0123456789abcdef"})
+def test_a_machine_that_novita_does_not_have_cannot_be_imported(harness: Harness) -> None:
+    status, body = harness.call("POST", "/api/instances/import", {"novitaInstanceId": "0123456789abcdef"})
 
     assert (status, body["error"]["code"]) == (404, "INSTANCE_NOT_FOUND")
-    assert world.records() == []
+    assert harness.records() == []
 
 
-def test_a_machine_is_imported_once(world: World) -> None:
-    _, first = _import(world)
+def test_a_machine_is_imported_once(harness: Harness) -> None:
+    _, first = _import(harness)
 
-    status, body = world.call(
+    status, body = harness.call(
         "POST", "/api/instances/import", {"novitaInstanceId": first["novitaInstanceId"]}
     )
 
     assert (status, body["error"]["code"]) == (409, "INSTANCE_ALREADY_MANAGED")
     assert body["error"]["details"]["instanceId"] == first["instanceId"]
-    assert len(world.records()) == 1
+    assert len(harness.records()) == 1
 
 
-def test_a_machine_with_our_mark_is_its_own_instances_and_not_imported(world: World) -> None:
-    instance_id = world.create()
-    world.settle()
+def test_a_machine_with_our_mark_is_its_own_instances_and_not_imported(harness: Harness) -> None:
+    instance_id = harness.create()
+    harness.settle()
 
-    status, body = world.call(
-        "POST", "/api/instances/import", {"novitaInstanceId": world.record(instance_id).machine_id}
+    status, body = harness.call(
+        "POST", "/api/instances/import", {"novitaInstanceId": harness.record(instance_id).machine_id}
     )
 
     assert (status, body["error"]["code"]) == (409, "INSTANCE_ALREADY_MANAGED")
     assert body["error"]["details"]["instanceId"] == instance_id
 
 
-def test_an_outage_at_an_import_is_not_taken_for_absence(world: World) -> None:
-    world.simulator.fault("status", status=503)
+def test_an_outage_at_an_import_is_not_taken_for_absence(harness: Harness) -> None:
+    harness.simulator.fault("status", status=503)
 
-    status, body = _import(world)
+    status, body = _import(harness)
 
     assert (status, body["error"]["code"], body["error"]["retryable"]) == (503, "NOVITA_UNAVAILABLE", True)
-    assert world.records() == []
+    assert harness.records() == []
 
 
-def test_last_use_is_noted_and_disturbs_nothing_that_is_under_way(world: World) -> None:
-    world.simulator.settings(bootSeconds=60)
-    instance_id = world.create()
-    world.run(31)
+def test_last_use_is_noted_and_disturbs_nothing_that_is_under_way(harness: Harness) -> None:
+    harness.simulator.settings(bootSeconds=60)
+    instance_id = harness.create()
+    harness.run(31)
 
-    first, shown = world.call("PUT", f"/api/instances/{instance_id}/last-used")
-    second, given = world.call(
+    first, shown = harness.call("PUT", f"/api/instances/{instance_id}/last-used")
+    second, given = harness.call(
         "PUT", f"/api/instances/{instance_id}/last-used", {"lastUsedAt": "2026-01-02T03:04:05Z"}
     )
-    world.settle()
+    harness.settle()
 
     assert (first, second) == (200, 200)
-    assert shown["lastUsedAt"].startswith(str(world.record(instance_id).created_at.date()))
+    assert shown["lastUsedAt"].startswith(str(harness.record(instance_id).created_at.date()))
     assert given["lastUsedAt"] == "2026-01-02T03:04:05.000Z"
-    assert world.record(instance_id).status is Status.RUNNING
-    assert world.history(instance_id) == ["instance.creating", "instance.starting", "instance.running"]
+    assert harness.record(instance_id).status is Status.RUNNING
+    assert harness.history(instance_id) == ["instance.creating", "instance.starting", "instance.running"]
 
 
-def test_last_use_is_shown_wherever_the_instance_is(world: World) -> None:
-    instance_id = world.create()
-    world.settle()
+def test_last_use_is_shown_wherever_the_instance_is(harness: Harness) -> None:
+    instance_id = harness.create()
+    harness.settle()
     comprehensive = "/api/instances/comprehensive"
-    _, before = world.call("GET", comprehensive)  # cached from now on
+    _, before = harness.call("GET", comprehensive)  # cached from now on
 
-    world.call("PUT", f"/api/instances/{instance_id}/last-used", {"lastUsedAt": "2026-01-02T03:04:05Z"})
+    harness.call("PUT", f"/api/instances/{instance_id}/last-used", {"lastUsedAt": "2026-01-02T03:04:05Z"})
 
     assert "lastUsedAt" not in before["instances"][0]
-    _, one = world.call("GET", f"/api/instances/{instance_id}")
-    shown = [one] + [world.call("GET", path)[1]["instances"][0] for path in ("/api/instances", comprehensive)]
+    _, one = harness.call("GET", f"/api/instances/{instance_id}")
+    shown = [one] + [
+        harness.call("GET", path)[1]["instances"][0] for path in ("/api/instances", comprehensive)
+    ]
     assert {one["lastUsedAt"] for one in shown} == {"2026-01-02T03:04:05.000Z"}
 
 
-def test_how_to_get_in_is_asked_of_novita_and_kept_nowhere(world: World) -> None:
-    _, shown = _import(world)
+def test_how_to_get_in_is_asked_of_novita_and_kept_nowhere(harness: Harness) -> None:
+    _, shown = _import(harness)
     path = f"/api/instances/{shown['instanceId']}/connection"
 
     with everything_logged() as logged:
-        status, connection = world.call("GET", path)
-        world.call("GET", f"/api/instances/{shown['instanceId']}")
-        world.sweep()
+        status, connection = harness.call("GET", path)
+        harness.call("GET", f"/api/instances/{shown['instanceId']}")
+        harness.sweep()
     password = connection["ssh"]["password"]
-    said = json.dumps([call.params for call in world.wire.calls], default=str)
+    said = json.dumps([call.params for call in harness.wire.calls], default=str)
 
     assert status == 200
     assert len(password) == 16
     assert connection["ssh"]["command"].startswith("ssh ")
     assert connection["webTerminal"]["password"] == password
-    assert password not in json.dumps(world.items()) + said + logged.getvalue()
-    assert len(world.simulator.calls("/gpu/instance")) == 2, "once to import it, once to get in"
+    assert password not in json.dumps(harness.items()) + said + logged.getvalue()
+    assert len(harness.simulator.calls("/gpu/instance")) == 2, "once to import it, once to get in"
 
 
-def test_there_is_no_way_into_an_instance_without_a_machine(world: World) -> None:
-    instance_id = world.create()
+def test_there_is_no_way_into_an_instance_without_a_machine(harness: Harness) -> None:
+    instance_id = harness.create()
 
-    waiting, first = world.call("GET", f"/api/instances/{instance_id}/connection")
-    world.call("DELETE", f"/api/instances/{instance_id}")
-    world.settle()
-    gone, second = world.call("GET", f"/api/instances/{instance_id}/connection")
+    waiting, first = harness.call("GET", f"/api/instances/{instance_id}/connection")
+    harness.call("DELETE", f"/api/instances/{instance_id}")
+    harness.settle()
+    gone, second = harness.call("GET", f"/api/instances/{instance_id}/connection")
 
     assert (waiting, gone) == (409, 409)
     assert first["error"]["code"] == second["error"]["code"] == "INSTANCE_HAS_NO_MACHINE"

@@ -12,11 +12,11 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError
 
 from local.emulator import ACCESS_KEY, REGION, SECRET_KEY, Emulator
+from tests.integration.harness import Harness
 from tests.integration.production import attempts_at_once
 from tests.integration.proxy import Fault, FaultProxy, Kind
 from tests.integration.quick_http import send_quickly
 from tests.integration.wire import LEAN
-from tests.integration.world import World
 
 SEND = frozenset({"SendMessage"})
 ALWAYS = 1.0
@@ -168,15 +168,15 @@ def test_a_queue_says_that_it_is_throttled_or_unavailable(proxy: FaultProxy, sqs
     assert said == ["RequestThrottled", "ServiceUnavailable"]
 
 
-def test_a_table_says_that_it_is_throttled_also_of_a_transaction(world: World, proxy: FaultProxy) -> None:
+def test_a_table_says_that_it_is_throttled_also_of_a_transaction(harness: Harness, proxy: FaultProxy) -> None:
     dynamodb = _client("dynamodb", proxy, LEAN)
     proxy.faults = (Fault(Kind.THROTTLE, frozenset({"PutItem", "TransactWriteItems"}), ALWAYS),)
     item = {"pk": {"S": "a"}, "sk": {"S": "a"}}
-    write = {"Put": {"TableName": world.table_name, "Item": item}}
+    write = {"Put": {"TableName": harness.table_name, "Item": item}}
     said = set()
 
     with pytest.raises(ClientError) as caught:
-        dynamodb.put_item(TableName=world.table_name, Item=item)
+        dynamodb.put_item(TableName=harness.table_name, Item=item)
     put = caught.value.response["Error"]["Code"]
     for _ in range(10):
         with pytest.raises(ClientError) as caught:
@@ -186,7 +186,7 @@ def test_a_table_says_that_it_is_throttled_also_of_a_transaction(world: World, p
 
     assert put == "ProvisionedThroughputExceededException"
     assert said == {("ThrottlingException",), ("TransactionCanceledException", "ThrottlingError")}
-    assert [one for one in world.items() if one["pk"] == item["pk"]] == []
+    assert [one for one in harness.items() if one["pk"] == item["pk"]] == []
 
 
 def test_the_same_seed_strikes_the_same_calls(proxy: FaultProxy, sqs: Any, queue: str) -> None:

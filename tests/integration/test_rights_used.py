@@ -8,9 +8,9 @@ from typing import Any
 from functions.shared.domain.messages import StepMessage
 from tests.infra.roles import Right
 from tests.integration.conftest import Build
-from tests.integration.letters import bury, send
+from tests.integration.dead_letters import handle_dead_letters, send
+from tests.integration.harness import CONSUMERS, Harness
 from tests.integration.rights import needs
-from tests.integration.world import CONSUMERS, World
 
 # What the function itself never asks for, and why its role has it all the same.
 _SOURCE = "Lambda takes messages from the queue with the function's role"
@@ -30,13 +30,13 @@ NEVER_ASKED = {
 
 
 def test_every_right_is_used_or_has_its_reason(build: Build, roles: dict[str, frozenset[Right]]) -> None:
-    world = build(RETRY_BASE_SECONDS="0", MAX_RETRY_ATTEMPTS="1", SHARE_LIST_FROM="1")
-    world.cold = lambda _: True  # each function finds everything out for itself
+    harness = build(RETRY_BASE_SECONDS="0", MAX_RETRY_ATTEMPTS="1", SHARE_LIST_FROM="1")
+    harness.cold = lambda _: True  # each function finds everything out for itself
 
-    _live_through(world)
+    _live_through(harness)
 
-    assert world.wire.rights
-    used = world.wire.rights.used
+    assert harness.wire.rights
+    used = harness.wire.rights.used
     unused = {
         (name, right)
         for name, role in roles.items()
@@ -62,118 +62,118 @@ def test_a_transaction_needs_the_rights_of_its_items_and_an_index_its_own() -> N
     }
 
 
-def _live_through(world: World) -> None:
-    hook = world.simulator.inbox_url("told")
-    world.simulator.answer("told", {"status": 500, "times": 1}, {"status": 200})
-    known = world.create(name="known", webhookUrl=hook, healthCheck={})
-    world.settle()
-    world.run(600)  # the attempts that failed are made again
-    _buy_unclearly(world)
-    _operate(world, known)
-    _read(world, known)
-    _send_astray(world, known)
-    _doubt_a_purchase(world, known, "restart")
-    _doubt_a_purchase(world, known, "stop")
-    _fail_for_good(world, known)
-    _lose_messages(world, known)
-    world.settle()
+def _live_through(harness: Harness) -> None:
+    hook = harness.simulator.inbox_url("told")
+    harness.simulator.answer("told", {"status": 500, "times": 1}, {"status": 200})
+    known = harness.create(name="known", webhookUrl=hook, healthCheck={})
+    harness.settle()
+    harness.run(600)  # the attempts that failed are made again
+    _buy_unclearly(harness)
+    _operate(harness, known)
+    _read(harness, known)
+    _send_astray(harness, known)
+    _doubt_a_purchase(harness, known, "restart")
+    _doubt_a_purchase(harness, known, "stop")
+    _fail_for_good(harness, known)
+    _lose_messages(harness, known)
+    harness.settle()
 
 
-def _buy_unclearly(world: World) -> None:
+def _buy_unclearly(harness: Harness) -> None:
     """The machine turns up when it has been running for a while."""
-    world.simulator.settings(listLagSeconds=45)
-    world.simulator.fault("status", "/gpu/instance/create", status=500, commit=True, times=1)
-    world.create(name="unclear")
-    world.settle()
-    world.simulator.settings(listLagSeconds=0)
+    harness.simulator.settings(listLagSeconds=45)
+    harness.simulator.fault("status", "/gpu/instance/create", status=500, commit=True, times=1)
+    harness.create(name="unclear")
+    harness.settle()
+    harness.simulator.settings(listLagSeconds=0)
 
 
-def _operate(world: World, instance_id: str) -> None:
+def _operate(harness: Harness, instance_id: str) -> None:
     for what in ("stop", "start"):
-        assert world.call("POST", f"/api/instances/{instance_id}/{what}")[0] == 202
-        world.settle()
-    doomed = world.create(name="doomed")
-    world.settle()
-    assert world.call("DELETE", f"/api/instances/{doomed}")[0] == 202
-    world.settle()
+        assert harness.call("POST", f"/api/instances/{instance_id}/{what}")[0] == 202
+        harness.settle()
+    doomed = harness.create(name="doomed")
+    harness.settle()
+    assert harness.call("DELETE", f"/api/instances/{doomed}")[0] == 202
+    harness.settle()
 
 
-def _read(world: World, instance_id: str) -> None:
-    _, answer = world.call("GET", f"/api/webhooks/deliveries?instanceId={instance_id}")
+def _read(harness: Harness, instance_id: str) -> None:
+    _, answer = harness.call("GET", f"/api/webhooks/deliveries?instanceId={instance_id}")
     delivery = answer["deliveries"][0]["id"]
-    world.advance(700)  # what is cached is over
+    harness.advance(700)  # what is cached is over
     for method, path in (
         ("GET", "/api/instances"),
         ("GET", "/api/instances?status=ready"),
         ("GET", f"/api/instances/{instance_id}/events"),
-        ("GET", f"/api/webhooks/secret?url={world.simulator.inbox_url('told')}"),
+        ("GET", f"/api/webhooks/secret?url={harness.simulator.inbox_url('told')}"),
         ("POST", "/api/cache/cleanup"),
         ("POST", "/api/sync"),
         ("POST", f"/api/webhooks/deliveries/{delivery}/replay"),
     ):
-        status, answer = world.call(method, path)
+        status, answer = harness.call(method, path)
         assert status < 300, (path, answer)
 
 
-def _send_astray(world: World, instance_id: str) -> None:
+def _send_astray(harness: Harness, instance_id: str) -> None:
     """A message that comes to the wrong function is sent on to the right one."""
-    waiting = world.create(name="waiting")
-    _hand(world, waiting, "monitor", "startup")
-    world.deliver()
-    _hand(world, waiting, "create", "startup")
-    world.settle()
-    assert world.call("POST", f"/api/instances/{instance_id}/restart")[0] == 202
-    _hand(world, instance_id, "create", "monitor")
-    world.settle()
+    waiting = harness.create(name="waiting")
+    _hand(harness, waiting, "monitor", "startup")
+    harness.deliver()
+    _hand(harness, waiting, "create", "startup")
+    harness.settle()
+    assert harness.call("POST", f"/api/instances/{instance_id}/restart")[0] == 202
+    _hand(harness, instance_id, "create", "monitor")
+    harness.settle()
 
 
-def _hand(world: World, instance_id: str, *queues: str) -> None:
-    assert world.record(instance_id).queue not in queues
+def _hand(harness: Harness, instance_id: str, *queues: str) -> None:
+    assert harness.record(instance_id).queue not in queues
     for queue in queues:
-        assert world.handle(queue, world.as_received(queue, _message(world, instance_id)))
+        assert harness.handle(queue, harness.as_received(queue, _message(harness, instance_id)))
 
 
-def _message(world: World, instance_id: str) -> str:
-    record = world.record(instance_id)
+def _message(harness: Harness, instance_id: str) -> str:
+    record = harness.record(instance_id)
     return StepMessage(record.id, record.token, record.correlation_id).as_json()
 
 
-def _doubt_a_purchase(world: World, instance_id: str, meanwhile: str) -> None:
+def _doubt_a_purchase(harness: Harness, instance_id: str, meanwhile: str) -> None:
     """A purchase may turn out not to be settled whatever the instance is about to do."""
-    assert world.call("POST", f"/api/instances/{instance_id}/{meanwhile}")[0] == 202
-    world.dynamodb.update_item(
-        TableName=world.table_name,
+    assert harness.call("POST", f"/api/instances/{instance_id}/{meanwhile}")[0] == 202
+    harness.dynamodb.update_item(
+        TableName=harness.table_name,
         Key={"pk": {"S": instance_id}, "sk": {"S": "record"}},
         UpdateExpression="SET #record.unsettled = :yes",
         ExpressionAttributeNames={"#record": "record"},
         ExpressionAttributeValues={":yes": {"BOOL": True}},
     )
-    world.settle()
+    harness.settle()
 
 
-def _fail_for_good(world: World, instance_id: str) -> None:
+def _fail_for_good(harness: Harness, instance_id: str) -> None:
     """Messages that no function can read end as dead letters, and one fails the instance it is about."""
     for queue in CONSUMERS:
-        send(world, queue, "none of ours")
-    while world.deliver():
+        send(harness, queue, "none of ours")
+    while harness.deliver():
         pass
-    assert world.call("POST", f"/api/instances/{instance_id}/start")[0] == 202
-    assert bury(world, world.as_received("startup-dead", _message(world, instance_id)))
-    assert world.record(instance_id).status == "failed"
-    world.settle()
+    assert harness.call("POST", f"/api/instances/{instance_id}/start")[0] == 202
+    assert handle_dead_letters(harness, harness.as_received("startup-dead", _message(harness, instance_id)))
+    assert harness.record(instance_id).status == "failed"
+    harness.settle()
 
 
-def _lose_messages(world: World, instance_id: str) -> None:
+def _lose_messages(harness: Harness, instance_id: str) -> None:
     """Nothing is delivered, so the sweep sends something to every queue."""
-    assert world.call("POST", f"/api/instances/{instance_id}/start")[0] == 202
-    world.create(name="late")
-    other = world.create(name="other")
-    world.deliver_now(other)
-    world.announce()
-    world.advance(120)
-    assert world.call("GET", "/api/jobs/stats")[0] == 200
-    world.wire.hinted.clear()
+    assert harness.call("POST", f"/api/instances/{instance_id}/start")[0] == 202
+    harness.create(name="late")
+    other = harness.create(name="other")
+    harness.deliver_now(other)
+    harness.announce()
+    harness.advance(120)
+    assert harness.call("GET", "/api/jobs/stats")[0] == 200
+    harness.wire.hinted.clear()
 
-    world.sweep()
+    harness.sweep()
 
-    assert world.wire.hinted == set(CONSUMERS)
+    assert harness.wire.hinted == set(CONSUMERS)

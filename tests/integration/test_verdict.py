@@ -9,48 +9,48 @@ import pytest
 from functions.shared.domain.ids import machine_name
 from tests.integration.callers import Caller
 from tests.integration.chaos import run
+from tests.integration.fault_profiles import Weather
+from tests.integration.harness import Harness
 from tests.integration.proxy import FaultProxy
 from tests.integration.subscriber import Subscriber
 from tests.integration.verdict import Verdict, judge
-from tests.integration.weathers import Weather
-from tests.integration.world import World
 
 
 def _key(pk: str, sk: str) -> dict[str, Any]:
     return {"pk": {"S": pk}, "sk": {"S": sk}}
 
 
-def _lose_the_record(world: World, id_: str) -> None:
-    world.dynamodb.delete_item(TableName=world.table_name, Key=_key(id_, "record"))
+def _lose_the_record(harness: Harness, id_: str) -> None:
+    harness.dynamodb.delete_item(TableName=harness.table_name, Key=_key(id_, "record"))
 
 
-def _lose_an_event(world: World, id_: str) -> None:
-    world.dynamodb.delete_item(TableName=world.table_name, Key=_key(id_, "event#0000000002"))
+def _lose_an_event(harness: Harness, id_: str) -> None:
+    harness.dynamodb.delete_item(TableName=harness.table_name, Key=_key(id_, "event#0000000002"))
 
 
-def _leave_something_due(world: World, id_: str) -> None:
+def _leave_something_due(harness: Harness, id_: str) -> None:
     item = {**_key(id_, "later"), "due": {"S": "instance"}, "dueAt": {"N": "1"}}
-    world.dynamodb.put_item(TableName=world.table_name, Item=item)
+    harness.dynamodb.put_item(TableName=harness.table_name, Item=item)
 
 
-def _buy_another(world: World, id_: str) -> None:
-    name = machine_name("c0", world.wiring.deployments.id(), id_, 2)
-    world.simulator.put_instance(name=name, status="running")
+def _buy_another(harness: Harness, id_: str) -> None:
+    name = machine_name("c0", harness.wiring.deployment.id(), id_, 2)
+    harness.simulator.put_instance(name=name, status="running")
 
 
-def _stop_its_machine(world: World, id_: str) -> None:
-    world.simulator.patch_instance(world.record(id_).machine_id or "", status="exited")
+def _stop_its_machine(harness: Harness, id_: str) -> None:
+    harness.simulator.patch_instance(harness.record(id_).machine_id or "", status="exited")
 
 
-def _remove_its_machine(world: World, id_: str) -> None:
-    world.simulator.patch_instance(world.record(id_).machine_id or "", status="removed")
+def _remove_its_machine(harness: Harness, id_: str) -> None:
+    harness.simulator.patch_instance(harness.record(id_).machine_id or "", status="removed")
 
 
-def _forget_what_was_delivered(world: World, _: str) -> None:
-    world.simulator.clear_inbox("box-0")
+def _forget_what_was_delivered(harness: Harness, _: str) -> None:
+    harness.simulator.clear_inbox("box-0")
 
 
-WRONG: dict[str, tuple[Callable[[World, str], None], str]] = {
+WRONG: dict[str, tuple[Callable[[Harness, str], None], str]] = {
     "record lost": (_lose_the_record, "was accepted and is lost"),
     "event lost": (_lose_an_event, "has events"),
     "still due": (_leave_something_due, "is still due"),
@@ -62,7 +62,7 @@ WRONG: dict[str, tuple[Callable[[World, str], None], str]] = {
 
 
 @pytest.fixture
-def caller(disturbed: World) -> Caller:
+def caller(disturbed: Harness) -> Caller:
     body = {
         "name": "c0",
         "productName": "RTX 4090 24GB",
@@ -72,11 +72,11 @@ def caller(disturbed: World) -> Caller:
     return Caller("c0", body, [(0.0, "create")], disturbed.now())
 
 
-def _rested(world: World, proxy: FaultProxy, caller: Caller) -> list[dict[str, Any]]:
+def _rested(harness: Harness, proxy: FaultProxy, caller: Caller) -> list[dict[str, Any]]:
     """What was announced until all was at rest."""
     announced: list[dict[str, Any]] = []
-    subscriber = Subscriber(world)
-    verdict, _ = run(world, proxy, Random(1), Weather(), [caller])
+    subscriber = Subscriber(harness)
+    verdict, _ = run(harness, proxy, Random(1), Weather(), [caller])
     assert verdict.wrong == []
     announced += subscriber.received()
     return announced
@@ -84,7 +84,7 @@ def _rested(world: World, proxy: FaultProxy, caller: Caller) -> list[dict[str, A
 
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_at_rest_is_named(
-    disturbed: World, proxy: FaultProxy, caller: Caller, name: str
+    disturbed: Harness, proxy: FaultProxy, caller: Caller, name: str
 ) -> None:
     spoil, said = WRONG[name]
     announced = _rested(disturbed, proxy, caller)
@@ -98,7 +98,7 @@ def test_what_is_wrong_at_rest_is_named(
 
 
 def test_an_event_that_nobody_was_told_of_is_named(
-    disturbed: World, proxy: FaultProxy, caller: Caller
+    disturbed: Harness, proxy: FaultProxy, caller: Caller
 ) -> None:
     announced = _rested(disturbed, proxy, caller)
 

@@ -14,15 +14,14 @@ from itertools import count
 
 import pytest
 
-from functions.shared.adapters.queues import Queues
-from functions.shared.domain.delivery import State, read_waits
+from functions.shared.domain.delivery.webhooks import DeliveryState, read_master, read_waits
 from functions.shared.domain.messages import DeliveryMessage, StepMessage
-from functions.shared.domain.signature import read_master
-from functions.shared.wiring import utc_now
-from functions.webhook.deliver import Deliver
-from tests.integration.world import MASTER, World
-from tests.unit.adapters.test_outbound_receivers import Receiver, reply
-from tests.unit.webhook.line import announcement
+from functions.shared.platform.aws import Queues
+from functions.shared.platform.wiring import utc_now
+from functions.webhook.handler import Deliver
+from tests.integration.harness import MASTER, Harness
+from tests.unit.outbound.test_outbound_servers import Receiver, reply
+from tests.unit.webhook.harness import announcement
 
 TIMEOUT_SECONDS, LIMIT_SECONDS = 6.0, 8.0
 WORKERS = 10  # MAX_CONCURRENT_JOBS
@@ -67,8 +66,8 @@ def queue() -> LiveQueue:
 
 
 @pytest.fixture
-def deliver(world: World, queue: LiveQueue) -> Deliver:
-    wired = world.wiring
+def deliver(harness: Harness, queue: LiveQueue) -> Deliver:
+    wired = harness.wiring
     masters = [read_master(MASTER)]
     waits = read_waits(wired.settings.webhook_waits)
     return Deliver(
@@ -120,11 +119,11 @@ def test_fifty_deliveries_to_a_receiver_that_hangs_do_not_delay_anothers_first_a
     assert hanging.most_open <= 3
     delivered = deliver.deliveries.get(last)
     assert delivered is not None
-    assert delivered.state is State.DELIVERED
+    assert delivered.state is DeliveryState.DELIVERED
     waiting = [one for one in map(deliver.deliveries.get, stuck) if one and one.attempt == 0]
     assert len(waiting) >= 40
     assert not any(one.attempts for one in waiting)  # waiting is not failing
-    assert all(one.state is State.PENDING for one in waiting)
+    assert all(one.state is DeliveryState.PENDING for one in waiting)
 
 
 def test_eight_workers_with_the_same_attempt_send_once_and_record_once(deliver: Deliver) -> None:
@@ -144,4 +143,4 @@ def test_eight_workers_with_the_same_attempt_send_once_and_record_once(deliver: 
     assert delivery is not None
     assert len(receiver.asked) == 1
     assert [one.number for one in delivery.attempts] == [1]
-    assert delivery.state is State.DELIVERED
+    assert delivery.state is DeliveryState.DELIVERED

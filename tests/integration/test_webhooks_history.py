@@ -7,10 +7,10 @@ from random import Random
 from typing import Any
 
 from functions.announce.handler import handler as announce
-from functions.shared.adapters.table import unmarshal
+from functions.shared.stores.table import unmarshal
 from local.emulator import Emulator
-from tests.integration.world import MASTER, Context, World
-from tests.unit.webhook.line import Received
+from tests.integration.harness import MASTER, Context, Harness
+from tests.unit.webhook.harness import Received
 
 BOX = "history"
 ROUNDS = 500
@@ -19,8 +19,8 @@ ROUNDS = 500
 class Trouble:
     """Loses, doubles, holds back and mixes up messages, and announces events twice or not at all."""
 
-    def __init__(self, world: World, random: Random) -> None:
-        self._world = world
+    def __init__(self, harness: Harness, random: Random) -> None:
+        self._world = harness
         self._random = random
         self._held: list[tuple[str, dict[str, Any]]] = []
         self.seen: Counter[str] = Counter()
@@ -70,36 +70,36 @@ class Trouble:
         return times
 
 
-def told(world: World, secret: str) -> list[dict[str, Any]]:
+def told(harness: Harness, secret: str) -> list[dict[str, Any]]:
     """What came, each message verified with the package that receivers use."""
     return [
         Received(
             datetime.fromtimestamp(message["time"], UTC), message["headers"], message["body"].encode()
         ).verified(secret)
         | {"webhook-id": message["headers"]["webhook-id"]}
-        for message in world.simulator.inbox(BOX)
+        for message in harness.simulator.inbox(BOX)
     ]
 
 
-def test_a_receiver_rebuilds_the_history_from_doubled_lost_and_mixed_up_messages(world: World) -> None:
+def test_a_receiver_rebuilds_the_history_from_doubled_lost_and_mixed_up_messages(harness: Harness) -> None:
     random = Random(7)
-    trouble = Trouble(world, random)
-    url = world.simulator.inbox_url(BOX)
+    trouble = Trouble(harness, random)
+    url = harness.simulator.inbox_url(BOX)
     statuses = [random.choice((200, 200, 500, 503, 302, 429)) for _ in range(30)]
-    world.simulator.answer(BOX, *({"status": one, "headers": {"Retry-After": "30"}} for one in statuses))
+    harness.simulator.answer(BOX, *({"status": one, "headers": {"Retry-After": "30"}} for one in statuses))
 
-    instance_id = world.create(webhookUrl=url)
+    instance_id = harness.create(webhookUrl=url)
     trouble.run_to_rest()
     for method, operation in (("POST", "/stop"), ("POST", "/start"), ("DELETE", "")):
-        status, answer = world.call(method, f"/api/instances/{instance_id}{operation}")
+        status, answer = harness.call(method, f"/api/instances/{instance_id}{operation}")
         assert status == 202, answer
         trouble.run_to_rest()
 
-    _, shown = world.call("GET", f"/api/webhooks/secret?url={url}")
-    received = told(world, shown["secrets"][0])
+    _, shown = harness.call("GET", f"/api/webhooks/secret?url={url}")
+    received = told(harness, shown["secrets"][0])
     by_id = {one["webhook-id"]: one for one in received}
     rebuilt = sorted(by_id.values(), key=lambda one: one["sequence"])
-    _, answer = world.call("GET", f"/api/instances/{instance_id}/events")
+    _, answer = harness.call("GET", f"/api/instances/{instance_id}/events")
     fields = ("id", "type", "sequence", "timestamp", "status")
     assert [[one[name] for name in fields] for one in rebuilt] == [
         [one[name] for name in fields] for one in answer["events"]
@@ -110,12 +110,12 @@ def test_a_receiver_rebuilds_the_history_from_doubled_lost_and_mixed_up_messages
     assert {"message lost", "message twice", "held back", "announced lost"} <= trouble.seen.keys()
 
 
-def test_every_delivery_is_listed_with_what_became_of_it(world: World) -> None:
-    world.simulator.answer(BOX, {"status": 500}, {"status": 410, "body": "no more"})
-    instance_id = world.create(webhookUrl=world.simulator.inbox_url(BOX))
-    Trouble(world, Random(1)).run_to_rest()
+def test_every_delivery_is_listed_with_what_became_of_it(harness: Harness) -> None:
+    harness.simulator.answer(BOX, {"status": 500}, {"status": 410, "body": "no more"})
+    instance_id = harness.create(webhookUrl=harness.simulator.inbox_url(BOX))
+    Trouble(harness, Random(1)).run_to_rest()
 
-    _, answer = world.call("GET", f"/api/webhooks/deliveries?instanceId={instance_id}")
+    _, answer = harness.call("GET", f"/api/webhooks/deliveries?instanceId={instance_id}")
 
     shown = answer["deliveries"]
     assert [one["eventType"] for one in shown] == [
@@ -128,41 +128,41 @@ def test_every_delivery_is_listed_with_what_became_of_it(world: World) -> None:
     assert {one["state"] for one in shown} == {"delivered", "ended"}
 
 
-def test_an_ended_delivery_is_replayed_under_the_same_id(world: World) -> None:
-    world.simulator.answer(BOX, {"status": 410})
-    instance_id = world.create(webhookUrl=world.simulator.inbox_url(BOX))
-    world.settle()
-    _, answer = world.call("GET", f"/api/webhooks/deliveries?instanceId={instance_id}")
+def test_an_ended_delivery_is_replayed_under_the_same_id(harness: Harness) -> None:
+    harness.simulator.answer(BOX, {"status": 410})
+    instance_id = harness.create(webhookUrl=harness.simulator.inbox_url(BOX))
+    harness.settle()
+    _, answer = harness.call("GET", f"/api/webhooks/deliveries?instanceId={instance_id}")
     ended = next(one for one in answer["deliveries"] if one["state"] == "ended")
 
-    status, again = world.call("POST", f"/api/webhooks/deliveries/{ended['id']}/replay")
-    world.settle()
+    status, again = harness.call("POST", f"/api/webhooks/deliveries/{ended['id']}/replay")
+    harness.settle()
 
     assert (status, again["state"]) == (202, "pending")
-    same = [one for one in world.simulator.inbox(BOX) if one["headers"]["webhook-id"] == ended["eventId"]]
+    same = [one for one in harness.simulator.inbox(BOX) if one["headers"]["webhook-id"] == ended["eventId"]]
     assert len(same) == 2
     assert same[0]["body"] == same[1]["body"]
-    _, answer = world.call("GET", f"/api/webhooks/deliveries?instanceId={instance_id}")
+    _, answer = harness.call("GET", f"/api/webhooks/deliveries?instanceId={instance_id}")
     assert {one["state"] for one in answer["deliveries"]} == {"delivered"}
 
 
 def test_while_masters_are_changed_receivers_verify_with_either_secret(
-    world: World, emulator: Emulator
+    harness: Harness, emulator: Emulator
 ) -> None:
-    url = world.simulator.inbox_url(BOX)
-    _, before = world.call("GET", f"/api/webhooks/secret?url={url}")
+    url = harness.simulator.inbox_url(BOX)
+    _, before = harness.call("GET", f"/api/webhooks/secret?url={url}")
     masters = {"current": "the next master secret, long enough", "previous": MASTER}
     emulator.client("secretsmanager").put_secret_value(
-        SecretId=world.environment["WEBHOOK_SECRET_ID"], SecretString=json.dumps(masters)
+        SecretId=harness.environment["WEBHOOK_SECRET_ID"], SecretString=json.dumps(masters)
     )
-    world.restart()
+    harness.restart()
 
-    world.create(webhookUrl=url)
-    world.settle()
+    harness.create(webhookUrl=url)
+    harness.settle()
 
-    _, after = world.call("GET", f"/api/webhooks/secret?url={url}")
+    _, after = harness.call("GET", f"/api/webhooks/secret?url={url}")
     assert after["secrets"][1:] == before["secrets"]
     assert after["secrets"][0] != before["secrets"][0]
-    first, second = (told(world, secret) for secret in after["secrets"])
+    first, second = (told(harness, secret) for secret in after["secrets"])
     assert len(first) == 3
     assert first == second

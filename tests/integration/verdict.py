@@ -5,17 +5,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from functions.shared.adapters.items import read_event, read_record
-from functions.shared.adapters.table import unmarshal
-from functions.shared.domain.announcement import announce_event
+from functions.shared.domain.delivery.announcements import announce_event
 from functions.shared.domain.ids import read_mark
-from functions.shared.domain.instance import Event, Instance
-from functions.shared.domain.status import Status
+from functions.shared.domain.instance.record import Event, Instance
+from functions.shared.domain.instance.status import Status
+from functions.shared.stores.instances import read_event, read_record
+from functions.shared.stores.table import unmarshal
 from tests.books import deployment_id, should_have_machine
 from tests.integration import tally
 from tests.integration.callers import Caller
+from tests.integration.harness import Harness
 from tests.integration.history import rebuilt
-from tests.integration.world import World
 
 # What Novita says of the machine when the status is true.
 _TRUE = {
@@ -61,22 +61,24 @@ class Verdict:
         return f"{numbers}, {more}; {dict(self.statuses)}; failed: {dict(self.failed)}"
 
 
-def judge(world: World, callers: Iterable[Caller], announced: Iterable[dict[str, Any]]) -> Verdict:
-    items = [unmarshal(item) for item in world.items()]
+def judge(harness: Harness, callers: Iterable[Caller], announced: Iterable[dict[str, Any]]) -> Verdict:
+    items = [unmarshal(item) for item in harness.items()]
     records = {item["id"]: read_record(item) for item in items if item.get("kind") == "instance"}
     verdict = Verdict(instances=len(records))
     verdict.statuses.update(str(record.status) for record in records.values())
     verdict.failed.update(record.error.code for record in records.values() if record.error)
     _at_rest(verdict, records.values(), items)
     _callers(verdict, records, list(callers))
-    _machines(verdict, world, records)
+    _machines(verdict, harness, records)
     events: dict[str, list[Event]] = {}
     for item in items:
         if item.get("kind") == "event" and "event" in item:
             events.setdefault(item["pk"], []).append(read_event(item))
     told = {one["id"] for one in announced}
     for record in records.values():
-        _events(verdict, world, record, sorted(events.get(record.id, []), key=lambda one: one.sequence), told)
+        _events(
+            verdict, harness, record, sorted(events.get(record.id, []), key=lambda one: one.sequence), told
+        )
     return verdict
 
 
@@ -109,11 +111,11 @@ def _callers(verdict: Verdict, records: dict[str, Instance], callers: list[Calle
                 verdict.wrong.append(f"{record.id} is {record.status} after {caller.accepted}")
 
 
-def _machines(verdict: Verdict, world: World, records: dict[str, Instance]) -> None:
-    deployment = deployment_id(world.dynamodb, world.table_name)
+def _machines(verdict: Verdict, harness: Harness, records: dict[str, Instance]) -> None:
+    deployment = deployment_id(harness.dynamodb, harness.table_name)
     known = {record.machine_id: record.id for record in records.values()}
     held: dict[str, list[dict[str, Any]]] = {}
-    for machine in world.simulator.instances():
+    for machine in harness.simulator.instances():
         mark = read_mark(machine["name"], deployment) if deployment else None
         held.setdefault(mark.instance_id if mark else known.get(machine["id"], ""), []).append(machine)
     for id_, machines in held.items():
@@ -141,7 +143,9 @@ def _status(verdict: Verdict, record: Instance, at_novita: str) -> None:
         verdict.wrong.append(f"{record.id} is {record.status}, and Novita says {at_novita}")
 
 
-def _events(verdict: Verdict, world: World, record: Instance, events: list[Event], told: set[str]) -> None:
+def _events(
+    verdict: Verdict, harness: Harness, record: Instance, events: list[Event], told: set[str]
+) -> None:
     numbers = [event.sequence for event in events]
     if numbers != list(range(1, record.sequence + 1)):
         verdict.wrong.append(f"{record.id} has events {numbers} and is at {record.sequence}")
@@ -150,5 +154,5 @@ def _events(verdict: Verdict, world: World, record: Instance, events: list[Event
         verdict.wrong.append(f"{record.id}: nobody was told of {untold}")
     if record.webhook_url:
         stored = [announce_event(event).body for event in events]
-        if rebuilt(world, record.webhook_url) != stored:
+        if rebuilt(harness, record.webhook_url) != stored:
             verdict.wrong.append(f"{record.id}: its receiver's history is not the one that is stored")

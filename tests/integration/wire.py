@@ -12,10 +12,9 @@ import boto3
 from botocore import UNSIGNED
 from botocore.config import Config
 
-from functions.shared.adapters.novita.calls import Answer, Lost
-from functions.shared.adapters.novita.calls import Call as NovitaCall
-from functions.shared.adapters.novita.client import Novita
-from functions.shared.wiring import Wiring, wiring
+from functions.shared.novita.calls import NoResponse, NovitaCall, NovitaResponse
+from functions.shared.novita.client import Novita
+from functions.shared.platform.wiring import Wiring, wiring
 from tests.integration.quick_http import send_quickly
 from tests.integration.rights import Rights
 
@@ -152,9 +151,9 @@ class _WatchedTransport:
     wire: Wire
     tick: Callable[[], None]
 
-    def send(self, call: NovitaCall, **limits: Any) -> Answer | Lost:
+    def send(self, call: NovitaCall, **limits: Any) -> NovitaResponse | NoResponse:
         made = self.wire.leaving(f"novita {call.method} {call.path}", call.body or call.query)
-        outcome: Answer | Lost = self.inner.send(call, **limits)
+        outcome: NovitaResponse | NoResponse = self.inner.send(call, **limits)
         self.tick()
         self.wire.arrived(made)
         return outcome

@@ -56,7 +56,7 @@ HARMLESS = {
     "monitor": _message(UNKNOWN_STEP),
     "startup": _message(UNKNOWN_STEP),
     "webhook": _message(UNKNOWN_DELIVERY),
-    "bury": _message(UNKNOWN_STEP),
+    "dead_letters": _message(UNKNOWN_STEP),
     "announce": {"Records": []},
     "reconcile": {},
 }

@@ -3,13 +3,20 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from functions.shared.domain.commands import begin_create
-from functions.shared.domain.decision import Decision, Policy
-from functions.shared.domain.health import ProbeFault, ProbeResult, ProbeTarget, Report
-from functions.shared.domain.instance import Action, Duty, Instance, Operation, Spec
-from functions.shared.domain.machine import Endpoint, Machine
-from functions.shared.domain.purchase import Outcome, Purchase
-from functions.shared.domain.status import Status
+from functions.shared.domain.instance.commands import begin_create
+from functions.shared.domain.instance.decision import Decision, Policy
+from functions.shared.domain.instance.health import HealthReport, ProbeFault, ProbeResult, ProbeTarget
+from functions.shared.domain.instance.machine import Endpoint, Machine
+from functions.shared.domain.instance.record import (
+    Action,
+    CleanupTask,
+    Instance,
+    Operation,
+    Purchase,
+    PurchaseOutcome,
+    Spec,
+)
+from functions.shared.domain.instance.status import Status
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 POLICY = Policy()
@@ -63,9 +70,9 @@ def new_machine(status: str, machine_id: str = OWN, **changes: Any) -> Machine:
     return Machine(**plain | changes)
 
 
-def new_purchase(outcome: Outcome, number: int = 1, **changes: Any) -> Purchase:
-    bought = {"machine_id": OWN} if outcome is Outcome.BOUGHT else {}
-    ended = {} if outcome is Outcome.INTENDED else {"ended_at": ago(60)}
+def new_purchase(outcome: PurchaseOutcome, number: int = 1, **changes: Any) -> Purchase:
+    bought = {"machine_id": OWN} if outcome is PurchaseOutcome.BOUGHT else {}
+    ended = {} if outcome is PurchaseOutcome.INTENDED else {"ended_at": ago(60)}
     plain: dict[str, Any] = {
         "instance_id": "inst_01JGFJJZ00ABCDEFGHJKMNPQRS",
         "number": number,
@@ -77,9 +84,9 @@ def new_purchase(outcome: Outcome, number: int = 1, **changes: Any) -> Purchase:
     return Purchase(**plain | bought | ended | changes)
 
 
-def new_report(*, healthy: bool) -> Report:
+def new_report(*, healthy: bool) -> HealthReport:
     fault = None if healthy else ProbeFault("connection_refused", "refused")
-    return Report((ProbeResult(ProbeTarget(8188, "http", "https://8188.example/"), 12, NOW, fault),))
+    return HealthReport((ProbeResult(ProbeTarget(8188, "http", "https://8188.example/"), 12, NOW, fault),))
 
 
 def new_operation(kind: Action, status: str = "monitoring", **changes: Any) -> Operation:
@@ -87,9 +94,9 @@ def new_operation(kind: Action, status: str = "monitoring", **changes: Any) -> O
     return Operation(**plain | {"actor": "key_1", "began_at": ago(120)} | changes)
 
 
-def new_duty(action: Action = Action.DELETE, machine_id: str = OWN, **changes: Any) -> Duty:
+def new_cleanup_task(action: Action = Action.DELETE, machine_id: str = OWN, **changes: Any) -> CleanupTask:
     plain: dict[str, Any] = {"machine_id": machine_id, "action": action, "seen_at": ago(60)}
-    return Duty(**plain | changes)
+    return CleanupTask(**plain | changes)
 
 
 def deciding(record: Instance, now: datetime = NOW) -> Decision:

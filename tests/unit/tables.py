@@ -9,8 +9,8 @@ from typing import Any
 import boto3
 from moto import mock_aws
 
-from functions.shared.adapters.instances import Instances
-from functions.shared.adapters.table import Table
+from functions.shared.stores.instances import Instances
+from functions.shared.stores.table import Table
 from tests.unit.builders import NOW
 
 # name: (partition key, sort key, its type, what it carries), as infra.table has them

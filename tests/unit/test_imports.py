@@ -102,23 +102,45 @@ def test_what_runs_on_one_machine_never_imports_the_cdk() -> None:
 def test_only_the_wiring_reads_the_environment() -> None:
     readers = [named(path) for path in modules("functions") if reads_environment(path)]
 
-    assert readers == ["functions.shared.wiring"]
+    assert readers == ["functions.shared.platform.wiring"]
 
 
-def test_adapters_know_the_domain_and_not_what_uses_them() -> None:
-    above = ("wiring", "advance", "perform", "consume", "catalog")
+# What a layer may import of the others in functions/shared, beside itself and the domain.
+MAY_IMPORT = {
+    "stores": {"platform.log", "platform.metrics"},
+    "novita": {"platform.log", "platform.metrics", "outbound.dialling"},
+    "outbound": {"platform.log"},
+    "engine": {"stores", "novita", "platform.aws", "platform.log", "platform.metrics", "platform.wiring"},
+    "platform": {"stores", "novita", "outbound", "engine"},
+}
 
-    assert breaches("functions/shared/adapters", *(f"functions.shared.{name}" for name in above)) == []
+
+@pytest.mark.parametrize("layer", MAY_IMPORT)
+def test_a_layer_knows_only_those_below_it(layer: str) -> None:
+    allowed = {DOMAIN, f"functions.shared.{layer}", *(f"functions.shared.{one}" for one in MAY_IMPORT[layer])}
+
+    upwards = [
+        f"{named(path)} imports {one}"
+        for path in modules(f"functions/shared/{layer}")
+        for one in imports(path)
+        if within(one, "functions") and not any(within(one, package) for package in allowed)
+    ]
+
+    assert upwards == []
 
 
 def test_a_consumers_handler_holds_no_try() -> None:
     """What fails goes back to its queue. Only the API has somebody to answer."""
     handlers = [
-        path for path in modules("functions") if path.name == "handler.py" and path.parent.name != "api"
+        node
+        for path in modules("functions")
+        if path.name == "handler.py" and path.parent.name != "api"
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.FunctionDef) and node.name == "handler"
     ]
 
-    assert handlers
-    assert not [named(p) for p in handlers for node in ast.walk(tree(p)) if isinstance(node, ast.Try)]
+    assert len(handlers) == 7
+    assert not [node for one in handlers for node in ast.walk(one) if isinstance(node, ast.Try)]
 
 
 @pytest.mark.parametrize("folder", ["functions", "infra", "local"])

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from functions.api.responses import STATUS_OF
-from functions.shared.domain.codes import CODES
-from functions.shared.domain.status import MEANING, Status
+from functions.shared.domain.errors import CODES
+from functions.shared.domain.instance.status import MEANING, Status
 from local.readme import PARTS, rendered
 
 

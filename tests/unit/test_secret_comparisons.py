@@ -16,21 +16,24 @@ WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 # Comparisons of what only sounds like a secret, with the reason.
 HARMLESS = {
     (
-        "functions.shared.advance",
+        "functions.shared.engine.step",
         "record.token != message.token",
     ): "a step's token says which step a message is about; no caller ever sends one",
     (
-        "functions.shared.adapters.instances",
+        "functions.shared.stores.instances",
         "stored['token'] == record.token",
     ): "a step's token, both from the table",
-    ("functions.bury.bury", "record.token != letter.token"): "a step's token, from our own queue",
     (
-        "functions.shared.adapters.deliveries",
+        "functions.dead_letters.handler",
+        "record.token != dead_letter.token",
+    ): "a step's token, from our own queue",
+    (
+        "functions.shared.stores.deliveries",
         "stands.get('claim') == token",
     ): "the name of an attempt that this process made up, against the table",
     (
-        "functions.shared.adapters.answers",
-        "item['bodyHash'] != asked.body_hash",
+        "functions.shared.stores.idempotency",
+        "item['bodyHash'] != request.body_hash",
     ): "a caller's own body against the caller's own earlier body",
 }
 

@@ -6,10 +6,10 @@ from typing import Any, NotRequired, cast
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from typing_extensions import TypedDict
 
-from functions.api.current import asked, wired
-from functions.api.parameters import IdempotencyKey
-from functions.shared.adapters.answers import Answer
-from functions.shared.adapters.cache import Side
+from functions.api.bodies import IdempotencyKey
+from functions.api.context import idempotent, wired
+from functions.shared.stores.cache import CacheSide
+from functions.shared.stores.idempotency import ApiResult
 
 router = APIGatewayHttpRouter()
 
@@ -27,7 +27,7 @@ class SideView(TypedDict):
     ids: list[str]
 
 
-class StatsView(TypedDict):
+class CacheStatsView(TypedDict):
     shared: SideView
     process: SideView
 
@@ -51,35 +51,35 @@ class CleanedView(TypedDict):
     ),
     tags=_CACHE,
 )
-def stats() -> StatsView:
+def stats() -> CacheStatsView:
     shared, process = wired().cache.sides()
     return {"shared": _side(shared), "process": _side(process)}
 
 
 @router.post("/api/cache/clear", summary="Use nothing that is cached now", tags=_CACHE)
 def clear(idempotency_key: IdempotencyKey = None) -> ClearedView:
-    def work() -> Answer:
+    def work() -> ApiResult:
         message = "Nothing cached before is used: here from now on, everywhere within 5 s"
-        return Answer(200, {"epoch": wired().cache.clear(), "message": message})
+        return ApiResult(200, {"epoch": wired().cache.clear(), "message": message})
 
     return cast("ClearedView", _once("POST /api/cache/clear", idempotency_key, work))
 
 
 @router.post("/api/cache/cleanup", summary="Remove what has expired", tags=_CACHE)
 def cleanup(idempotency_key: IdempotencyKey = None) -> CleanedView:
-    def work() -> Answer:
+    def work() -> ApiResult:
         shared, process = wired().cache.cleanup()
-        return Answer(200, {"shared": shared, "process": process})
+        return ApiResult(200, {"shared": shared, "process": process})
 
     return cast("CleanedView", _once("POST /api/cache/cleanup", idempotency_key, work))
 
 
-def _once(route: str, key: str | None, work: Callable[[], Answer]) -> dict[str, Any]:
-    question = asked(route, key, router.current_event.json_body)
-    return wired().answers.kept_after(question, work, about=route).body
+def _once(route: str, key: str | None, work: Callable[[], ApiResult]) -> dict[str, Any]:
+    question = idempotent(route, key, router.current_event.json_body)
+    return wired().idempotency.kept_after(question, work, about=route).body
 
 
-def _side(side: Side) -> SideView:
+def _side(side: CacheSide) -> SideView:
     view: SideView = {
         "size": len(side.ids),
         "hits": side.tally.hits,

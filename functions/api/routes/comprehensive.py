@@ -7,9 +7,9 @@ from aws_lambda_powertools.event_handler.openapi.params import Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from typing_extensions import TypedDict
 
-from functions.api.current import wired
+from functions.api.context import wired
 from functions.api.cursors import Cursors
-from functions.api.merge_lists import MergeLists
+from functions.api.use_cases.merge_lists import MergeLists
 from functions.api.views import EntryView
 
 router = APIGatewayHttpRouter()
@@ -62,13 +62,13 @@ def comprehensive(
     wiring = wired()
     merged = MergeLists(
         wiring.instances,
-        wiring.uses,
-        wiring.listing,
-        wiring.compare.put_right,
+        wiring.last_used,
+        wiring.shared_list,
+        wiring.compare.repair,
         wiring.cache,
-        wiring.silence,
-        Cursors(wiring.deployments.id),
-        wiring.deployments.id,
+        wiring.recent_outage,
+        Cursors(wiring.deployment.id),
+        wiring.deployment.id,
         wiring.policy,
         wiring.clock,
         time.perf_counter,

@@ -6,9 +6,9 @@ from aws_lambda_powertools.event_handler.openapi.params import Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from typing_extensions import TypedDict
 
-from functions.api.caller import ANYBODY
-from functions.api.check_health import CheckHealth
-from functions.api.current import caller, wired
+from functions.api.auth import ANONYMOUS
+from functions.api.context import caller, wired
+from functions.api.use_cases.check_health import CheckHealth
 from functions.shared.domain.errors import CallerError
 
 router = APIGatewayHttpRouter()
@@ -33,9 +33,9 @@ def health(
     """`degraded` with `deep`: Novita is not to be had. 503: the table or a queue is not."""
     if not deep:
         return {"status": "ok", "service": "ostler"}
-    if caller() == ANYBODY:
+    if caller() == ANONYMOUS:
         raise CallerError("UNAUTHORIZED", "What the service stands on is shown to holders of a key")
-    found = CheckHealth(wired().table, wired().depths, wired().circuits)()
+    found = CheckHealth(wired().table, wired().queue_depths, wired().circuits)()
     checks: ChecksView = {"table": "ok", "queues": "ok", "circuits": found}
     calm = all(state == "CLOSED" for state in found.values())
     return {"status": "ok" if calm else "degraded", "service": "ostler", "checks": checks}

@@ -6,14 +6,12 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
-from functions.api.adopt import Adopt
-from functions.api.bodies import CreateBody, ImportBody, LastUsedBody
-from functions.api.create_instance import CreateInstance
-from functions.api.current import asked, caller, wired
+from functions.api.bodies import CreateBody, IdempotencyKey, ImportBody, InstanceId, LastUsedBody
+from functions.api.context import caller, idempotent, wired
 from functions.api.cursors import Cursors
-from functions.api.note_use import NoteUse
-from functions.api.parameters import IdempotencyKey, InstanceId
-from functions.api.read_instances import ReadInstances
+from functions.api.use_cases.create_instance import CreateInstance
+from functions.api.use_cases.import_machine import ImportMachine
+from functions.api.use_cases.read_instances import NoteLastUsed, ReadInstances
 from functions.api.views import (
     ConnectionView,
     CreatedView,
@@ -23,7 +21,7 @@ from functions.api.views import (
     connection_view,
     instance_view,
 )
-from functions.shared.domain.status import Status
+from functions.shared.domain.instance.status import Status
 
 router = APIGatewayHttpRouter()
 
@@ -34,15 +32,15 @@ def _reader() -> ReadInstances:
     wiring = wired()
     return ReadInstances(
         wiring.instances,
-        wiring.uses,
+        wiring.last_used,
         wiring.novita,
-        wiring.advance,
+        wiring.steps,
         wiring.policy,
         wiring.clock,
-        Cursors(wiring.deployments.id),
+        Cursors(wiring.deployment.id),
         wiring.totals,
         wiring.cache,
-        wiring.silence,
+        wiring.recent_outage,
         lambda: wiring.circuits.is_open("reads"),
         wiring.settings.details_ttl,
         wiring.settings.lookup_seconds,
@@ -54,12 +52,12 @@ def create(
     body: Annotated[CreateBody, Body()], idempotency_key: IdempotencyKey = None
 ) -> Response[CreatedView]:
     wiring = wired()
-    given = CreateInstance(
+    result = CreateInstance(
         wiring.instances,
-        wiring.answers,
-        wiring.advance,
+        wiring.idempotency,
+        wiring.steps,
         wiring.catalog,
-        wiring.boots,
+        wiring.boot_times,
         wiring.policy,
         wiring.clock,
         wiring.settings.lookup_seconds,
@@ -68,10 +66,10 @@ def create(
         spec=body.spec(),
         webhook_url=body.webhookUrl,
         actor=caller().id,
-        asked=asked("POST /api/instances", idempotency_key, router.current_event.json_body),
+        request=idempotent("POST /api/instances", idempotency_key, router.current_event.json_body),
     )
-    view = cast("CreatedView", given.body)
-    return Response(given.status, "application/json", view, headers={"Location": given.location or ""})
+    view = cast("CreatedView", result.body)
+    return Response(result.status, "application/json", view, headers={"Location": result.location or ""})
 
 
 @router.get("/api/instances", summary="Instances, newest first", tags=_INSTANCES)
@@ -131,12 +129,12 @@ def import_machine(
     body: Annotated[ImportBody, Body()], idempotency_key: IdempotencyKey = None
 ) -> Response[InstanceView]:
     wiring = wired()
-    given = Adopt(
+    result = ImportMachine(
         wiring.instances,
-        wiring.answers,
+        wiring.idempotency,
         wiring.novita,
-        wiring.advance,
-        wiring.deployments.id,
+        wiring.steps,
+        wiring.deployment.id,
         wiring.policy,
         wiring.clock,
         wiring.settings.lookup_seconds,
@@ -145,14 +143,14 @@ def import_machine(
         name=body.name,
         webhook_url=body.webhookUrl,
         actor=caller().id,
-        asked=asked("POST /api/instances/import", idempotency_key, router.current_event.json_body),
+        request=idempotent("POST /api/instances/import", idempotency_key, router.current_event.json_body),
     )
-    view = cast("InstanceView", given.body)
-    return Response(given.status, "application/json", view, headers={"Location": given.location or ""})
+    view = cast("InstanceView", result.body)
+    return Response(result.status, "application/json", view, headers={"Location": result.location or ""})
 
 
 @router.put("/api/instances/<instance_id>/last-used", summary="Note that it was used", tags=_INSTANCES)
 def last_used(instance_id: InstanceId, body: Annotated[LastUsedBody | None, Body()] = None) -> InstanceView:
     wiring = wired()
-    note = NoteUse(wiring.instances, wiring.uses, wiring.clock)
+    note = NoteLastUsed(wiring.instances, wiring.last_used, wiring.clock)
     return instance_view(note(instance_id, body.lastUsedAt if body else None))

@@ -8,14 +8,14 @@ from aws_lambda_powertools.event_handler.openapi.params import Path, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from typing_extensions import TypedDict
 
-from functions.api.current import asked, caller, wired
+from functions.api.bodies import IdempotencyKey
+from functions.api.context import caller, idempotent, wired
 from functions.api.cursors import Cursors
-from functions.api.parameters import IdempotencyKey
-from functions.api.read_jobs import QueueState, ReadJobs
-from functions.api.redrive import Redrive
-from functions.api.responses import stamp
+from functions.api.responses import timestamp
+from functions.api.use_cases.read_jobs import QueueState, ReadJobs
+from functions.api.use_cases.redrive_dead_letter import RedriveDeadLetter
 from functions.api.views import FaultView
-from functions.shared.domain.dead_letter import DeadLetter
+from functions.shared.domain.messages import DeadLetter
 
 router = APIGatewayHttpRouter()
 
@@ -42,7 +42,7 @@ class SweepsView(TypedDict):
     incomplete: int
 
 
-class StatsView(TypedDict):
+class JobStatsView(TypedDict):
     queues: dict[str, QueueView]
     jobs: dict[str, JobView]
     sweeps: SweepsView
@@ -86,10 +86,10 @@ class RedrivenView(TypedDict):
     ),
     tags=_JOBS,
 )
-def stats() -> StatsView:
+def stats() -> JobStatsView:
     wiring = wired()
     read = ReadJobs(
-        wiring.depths,
+        wiring.queue_depths,
         wiring.dead_letters,
         wiring.counts,
         wiring.waiting,
@@ -109,10 +109,10 @@ def dead(
     cursor: Annotated[str | None, Query(max_length=500)] = None,
 ) -> DeadLettersView:
     wiring = wired()
-    cursors = Cursors(wiring.deployments.id)
+    cursors = Cursors(wiring.deployment.id)
     after = cursors.read(cursor, _LISTING) if cursor else None
     found, end = wiring.dead_letters.page(limit, after)
-    view: DeadLettersView = {"deadLetters": [_letter(one) for one in found]}
+    view: DeadLettersView = {"deadLetters": [_dead_letter(one) for one in found]}
     if end:
         view["nextCursor"] = cursors.make(end, _LISTING)
     return view
@@ -129,19 +129,19 @@ def redrive(
 ) -> Response[RedrivenView]:
     """An instance that failed and has no machine is bought again; a webhook is sent now."""
     wiring = wired()
-    again = Redrive(
+    again = RedriveDeadLetter(
         wiring.dead_letters,
         wiring.instances,
         wiring.deliveries,
-        wiring.answers,
-        wiring.advance,
+        wiring.idempotency,
+        wiring.steps,
         wiring.queues,
         wiring.policy,
         wiring.clock,
     )
-    question = asked(f"redrive {letter_id}", idempotency_key, router.current_event.json_body)
-    given = again(letter_id, actor=caller().id, asked=question)
-    return Response(given.status, "application/json", cast("RedrivenView", given.body))
+    question = idempotent(f"redrive {letter_id}", idempotency_key, router.current_event.json_body)
+    result = again(letter_id, actor=caller().id, request=question)
+    return Response(result.status, "application/json", cast("RedrivenView", result.body))
 
 
 def _queue(state: QueueState) -> QueueView:
@@ -154,25 +154,25 @@ def _queue(state: QueueState) -> QueueView:
     }
 
 
-def _letter(letter: DeadLetter) -> DeadLetterView:
-    failure = letter.failure
+def _dead_letter(dead_letter: DeadLetter) -> DeadLetterView:
+    failure = dead_letter.failure
     view: DeadLetterView = {
-        "id": letter.id,
-        "queue": letter.queue,
+        "id": dead_letter.id,
+        "queue": dead_letter.queue,
         "reason": {"code": failure.fault.code, "message": failure.fault.message},
         "attempts": failure.attempts,
-        "diedAt": stamp(failure.at),
+        "diedAt": timestamp(failure.at),
     }
-    if letter.instance_id:
-        view["instanceId"] = letter.instance_id
-    if letter.delivery_id:
-        view["deliveryId"] = letter.delivery_id
-    if letter.correlation_id:
-        view["correlationId"] = letter.correlation_id
+    if dead_letter.instance_id:
+        view["instanceId"] = dead_letter.instance_id
+    if dead_letter.delivery_id:
+        view["deliveryId"] = dead_letter.delivery_id
+    if dead_letter.correlation_id:
+        view["correlationId"] = dead_letter.correlation_id
     if failure.error:
         view["error"] = failure.error
-    if letter.redriven_at:
-        view["redrivenAt"] = stamp(letter.redriven_at)
-    if letter.body is not None:
-        view["body"] = letter.body
+    if dead_letter.redriven_at:
+        view["redrivenAt"] = timestamp(dead_letter.redriven_at)
+    if dead_letter.body is not None:
+        view["body"] = dead_letter.body
     return view

@@ -7,8 +7,8 @@ from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from typing_extensions import TypedDict
 
 from functions.api.bodies import QuoteBody
-from functions.api.current import wired
-from functions.api.responses import stamp
+from functions.api.context import wired
+from functions.api.responses import timestamp
 
 router = APIGatewayHttpRouter()
 
@@ -160,5 +160,5 @@ def _circuit(report: Any) -> CircuitView:
         "openings": report.openings,
     }
     if report.open_until:
-        view["openUntil"] = stamp(report.open_until)
+        view["openUntil"] = timestamp(report.open_until)
     return view

@@ -7,14 +7,13 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body, Path
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
-from functions.api.bodies import NamedBody, NamedStartBody, StartBody
-from functions.api.current import asked, caller, wired
-from functions.api.operate import Command, Operate
-from functions.api.parameters import IdempotencyKey, InstanceId
-from functions.api.read_instances import stored
+from functions.api.bodies import IdempotencyKey, InstanceId, NamedBody, NamedStartBody, StartBody
+from functions.api.context import caller, idempotent, wired
+from functions.api.use_cases.operate_instance import Command, OperateInstance
+from functions.api.use_cases.read_instances import find_instance
 from functions.api.views import AcceptedView, OperationsView, OperationView, operation_view
-from functions.shared.adapters.answers import Answer
-from functions.shared.domain.commands import begin_delete, begin_restart, begin_start, begin_stop
+from functions.shared.domain.instance.commands import begin_delete, begin_restart, begin_start, begin_stop
+from functions.shared.stores.idempotency import ApiResult
 
 router = APIGatewayHttpRouter()
 
@@ -22,23 +21,23 @@ _OPERATIONS = ["operations"]
 
 
 def _operate(instance_id: str, what: str, command: Command, key: str | None) -> Response[AcceptedView]:
-    question = asked(f"{what} {instance_id}", key, router.current_event.json_body)
-    return _accepted(_operator()(instance_id, command, actor=caller().id, asked=question))
+    question = idempotent(f"{what} {instance_id}", key, router.current_event.json_body)
+    return _accepted(_operator()(instance_id, command, actor=caller().id, request=question))
 
 
 def _operate_named(name: str, what: str, command: Command, key: str | None) -> Response[AcceptedView]:
-    question = asked(f"{what} by name", key, router.current_event.json_body)
-    return _accepted(_operator().by_name(name, command, actor=caller().id, asked=question))
+    question = idempotent(f"{what} by name", key, router.current_event.json_body)
+    return _accepted(_operator().by_name(name, command, actor=caller().id, request=question))
 
 
-def _accepted(given: Answer) -> Response[AcceptedView]:
-    return Response(given.status, "application/json", cast("AcceptedView", given.body))
+def _accepted(result: ApiResult) -> Response[AcceptedView]:
+    return Response(result.status, "application/json", cast("AcceptedView", result.body))
 
 
-def _operator() -> Operate:
+def _operator() -> OperateInstance:
     wiring = wired()
-    return Operate(
-        wiring.instances, wiring.answers, wiring.advance, wiring.boots, wiring.policy, wiring.clock
+    return OperateInstance(
+        wiring.instances, wiring.idempotency, wiring.steps, wiring.boot_times, wiring.policy, wiring.clock
     )
 
 
@@ -111,6 +110,6 @@ def operation(operation_id: Annotated[str, Path(max_length=64)]) -> OperationVie
 @router.get("/api/instances/<instance_id>/operations", summary="Its operations", tags=_OPERATIONS)
 def operations(instance_id: InstanceId) -> OperationsView:
     wiring = wired()
-    stored(wiring.instances, instance_id)
+    find_instance(wiring.instances, instance_id)
     found = wiring.operations.of(instance_id)
     return {"instanceId": instance_id, "operations": [operation_view(instance_id, one) for one in found]}

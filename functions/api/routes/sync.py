@@ -6,12 +6,11 @@ from aws_lambda_powertools.event_handler.openapi.params import Body
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from typing_extensions import TypedDict
 
-from functions.api.bodies import SyncBody
-from functions.api.current import asked, wired
-from functions.api.parameters import IdempotencyKey
+from functions.api.bodies import IdempotencyKey, SyncBody
+from functions.api.context import idempotent, wired
 from functions.api.views import FaultView
-from functions.shared.adapters.answers import Answer
-from functions.shared.domain.findings import Finding, Kind, Outcome
+from functions.shared.domain.instance.comparison import ComparisonReport, Difference, DifferenceKind
+from functions.shared.stores.idempotency import ApiResult
 
 router = APIGatewayHttpRouter()
 
@@ -19,7 +18,7 @@ _MOST_SECONDS = 20.0
 _MOST_SHOWN = 500  # of a kind
 
 
-class FindingView(TypedDict):
+class DifferenceView(TypedDict):
     instanceId: str
     novitaInstanceId: str
     action: str
@@ -38,10 +37,10 @@ class SyncView(TypedDict):
     braked: bool
     known: int
     overdue: OverdueView
-    followed: list[FindingView]
-    doubted: list[FindingView]
-    surplus: list[FindingView]
-    orphans: list[FindingView]
+    followed: list[DifferenceView]
+    doubted: list[DifferenceView]
+    surplus: list[DifferenceView]
+    orphans: list[DifferenceView]
     error: NotRequired[FaultView]
 
 
@@ -59,11 +58,13 @@ class SyncView(TypedDict):
 )
 def sync(body: Annotated[SyncBody | None, Body()] = None, idempotency_key: IdempotencyKey = None) -> SyncView:
     dry_run = body.dryRun if body else False
-    answers = wired().answers
-    once = answers.once if dry_run else answers.kept_after  # only what changes something has its answer kept
-    question = asked("POST /api/sync", idempotency_key, router.current_event.json_body)
-    given = once(question, lambda: Answer(200, {**_reconciled(dry_run)}), "POST /api/sync")
-    return cast("SyncView", given.body)
+    idempotency = wired().idempotency
+    once = (
+        idempotency.once if dry_run else idempotency.kept_after
+    )  # only what changes something has its answer kept
+    question = idempotent("POST /api/sync", idempotency_key, router.current_event.json_body)
+    result = once(question, lambda: ApiResult(200, {**_reconciled(dry_run)}), "POST /api/sync")
+    return cast("SyncView", result.body)
 
 
 def _reconciled(dry_run: bool) -> SyncView:
@@ -84,21 +85,21 @@ def _reconciled(dry_run: bool) -> SyncView:
             "deliveries": overdue["deliveries"],
             "events": overdue["events"],
         },
-        "followed": _shown(outcome, Kind.FOLLOWED),
-        "doubted": _shown(outcome, Kind.DOUBTED),
-        "surplus": _shown(outcome, Kind.SURPLUS),
-        "orphans": _shown(outcome, Kind.ORPHAN),
+        "followed": _shown(outcome, DifferenceKind.FOLLOWED),
+        "doubted": _shown(outcome, DifferenceKind.DOUBTED),
+        "surplus": _shown(outcome, DifferenceKind.SURPLUS),
+        "orphans": _shown(outcome, DifferenceKind.ORPHAN),
     }
     if outcome.fault:
         view["error"] = {"code": outcome.fault.code, "message": outcome.fault.message}
     return view
 
 
-def _shown(outcome: Outcome, kind: Kind) -> list[FindingView]:
-    return [_finding(one) for one in outcome.of(kind)][:_MOST_SHOWN]
+def _shown(outcome: ComparisonReport, kind: DifferenceKind) -> list[DifferenceView]:
+    return [_difference(one) for one in outcome.of(kind)][:_MOST_SHOWN]
 
 
-def _finding(finding: Finding) -> FindingView:
+def _difference(finding: Difference) -> DifferenceView:
     return {
         "instanceId": finding.instance_id,
         "novitaInstanceId": finding.machine_id,

@@ -7,17 +7,16 @@ from aws_lambda_powertools.event_handler.openapi.params import Path, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from typing_extensions import TypedDict
 
-from functions.api.current import asked, wired
+from functions.api.bodies import IdempotencyKey
+from functions.api.context import idempotent, wired
 from functions.api.cursors import Cursors
-from functions.api.parameters import IdempotencyKey
-from functions.api.read_instances import stored
-from functions.api.replay import Replay
 from functions.api.requests import field_code
-from functions.api.responses import stamp
-from functions.shared.domain.delivery import Attempt, Delivery
+from functions.api.responses import timestamp
+from functions.api.use_cases.read_instances import find_instance
+from functions.api.use_cases.replay_delivery import ReplayDelivery
+from functions.shared.domain.delivery.targets import BadTarget, networks, parse_target
+from functions.shared.domain.delivery.webhooks import Attempt, Delivery, derive_secret, show_secret
 from functions.shared.domain.errors import FieldError, ValidationFailed
-from functions.shared.domain.outbound import BadTarget, networks, parse_target
-from functions.shared.domain.signature import derive, shown
 
 router = APIGatewayHttpRouter()
 
@@ -70,8 +69,8 @@ def deliveries(
     cursor: Annotated[str | None, Query(max_length=500)] = None,
 ) -> DeliveriesView:
     wiring = wired()
-    stored(wiring.instances, instanceId)
-    cursors, listing = Cursors(wiring.deployments.id), f"deliveries {instanceId}"
+    find_instance(wiring.instances, instanceId)
+    cursors, listing = Cursors(wiring.deployment.id), f"deliveries {instanceId}"
     after = cursors.read(cursor, listing) if cursor else None
     found, end = wiring.deliveries.page(instanceId, limit, after)
     view: DeliveriesView = {"deliveries": [_delivery(one) for one in found]}
@@ -90,10 +89,10 @@ def replay(
     delivery_id: Annotated[str, Path(max_length=64)], idempotency_key: IdempotencyKey = None
 ) -> Response[ReplayedView]:
     wiring = wired()
-    question = asked(f"replay {delivery_id}", idempotency_key, router.current_event.json_body)
-    again = Replay(wiring.deliveries, wiring.answers, wiring.queues, wiring.clock)
-    given = again(delivery_id, question)
-    return Response(given.status, "application/json", cast("ReplayedView", given.body))
+    question = idempotent(f"replay {delivery_id}", idempotency_key, router.current_event.json_body)
+    again = ReplayDelivery(wiring.deliveries, wiring.idempotency, wiring.queues, wiring.clock)
+    result = again(delivery_id, question)
+    return Response(result.status, "application/json", cast("ReplayedView", result.body))
 
 
 @router.get("/api/webhooks/secret", summary="What a receiver verifies signatures with", tags=_WEBHOOKS)
@@ -108,7 +107,10 @@ def secret(
         sentence = str(error)
         problem = FieldError("url", field_code("url"), sentence[:1].upper() + sentence[1:])
         raise ValidationFailed([problem]) from None
-    return {"origin": origin, "secrets": [shown(derive(one, origin)) for one in wiring.webhook_masters()]}
+    return {
+        "origin": origin,
+        "secrets": [show_secret(derive_secret(one, origin)) for one in wiring.webhook_masters()],
+    }
 
 
 def _delivery(delivery: Delivery) -> DeliveryView:
@@ -120,17 +122,17 @@ def _delivery(delivery: Delivery) -> DeliveryView:
         "eventType": delivery.event_type,
         "url": delivery.url,
         "state": delivery.state.value,
-        "createdAt": stamp(delivery.created_at),
+        "createdAt": timestamp(delivery.created_at),
         "attempts": [_attempt(one, delivery.lost(one, now)) for one in delivery.attempts],
     }
     if delivery.next_at and not delivery.under_way(now):
-        view["nextAttemptAt"] = stamp(delivery.next_at)
+        view["nextAttemptAt"] = timestamp(delivery.next_at)
     return view
 
 
 def _attempt(attempt: Attempt, lost: bool) -> AttemptView:
     """One that has neither status nor error is under way."""
-    view: AttemptView = {"attempt": attempt.number, "at": stamp(attempt.at)}
+    view: AttemptView = {"attempt": attempt.number, "at": timestamp(attempt.at)}
     if attempt.took_ms is not None:
         view["tookMs"] = attempt.took_ms
     if attempt.status is not None:

@@ -1,4 +1,4 @@
-"""Every error the service knows, sorted by who can mend it.
+"""Every error the service knows, sorted by who can mend it, and every code with its meaning.
 
 OstlerError
 ├── CallerError            the caller: another request would be answered
@@ -21,6 +21,14 @@ OstlerError
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why something failed or waits: a code of the API's and a sentence."""
+
+    code: str
+    message: str
 
 
 class OstlerError(Exception):
@@ -119,3 +127,54 @@ class StaleInstance(OstlerError):
 class BadSettings(OstlerError):
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("INTERNAL_ERROR", "; ".join(problems))
+
+
+CODES: dict[str, str] = {
+    "VALIDATION_ERROR": "The request has bad fields; `validationErrors` names each of them.",
+    "MALFORMED_JSON": "The body is not JSON.",
+    "INVALID_CURSOR": "The cursor was not made by this service for this listing.",
+    "UNAUTHORIZED": "No valid key. With auth=jwt or auth=iam the gateway itself refuses, see below.",
+    "FORBIDDEN": "The caller lacks the scope that this route needs.",
+    "INSTANCE_NOT_FOUND": "No instance of that id or name.",
+    "OPERATION_NOT_FOUND": "No operation of that id, or it is older than 30 days.",
+    "DELIVERY_NOT_FOUND": "No webhook delivery of that id, or it is older than 30 days.",
+    "DEAD_LETTER_NOT_FOUND": "No dead letter of that id, or it is older than 14 days.",
+    "TEMPLATE_NOT_FOUND": "Novita has no template of that id.",
+    "PRODUCT_NOT_FOUND": "Novita has no product of that name in any region.",
+    "REGISTRY_AUTH_NOT_FOUND": "The template names registry credentials that Novita does not have.",
+    "ROUTE_NOT_FOUND": "No such route, or not for this method.",
+    "INSTANCE_NOT_STARTABLE": "Its status does not allow a start; the message names it.",
+    "INSTANCE_NOT_STOPPABLE": "Its status does not allow a stop; the message names it.",
+    "INSTANCE_NOT_RESTARTABLE": "Its status does not allow a restart; the message names it.",
+    "STARTUP_OPERATION_IN_PROGRESS": "It is being started already.",
+    "AMBIGUOUS_INSTANCE_NAME": "More than one instance has that name; `details` has their ids.",
+    "INSTANCE_ALREADY_MANAGED": "That Novita machine belongs to an instance here; `details` has its id.",
+    "INSTANCE_HAS_NO_MACHINE": "There is no machine to connect to.",
+    "NOT_REDRIVABLE": "Nothing would come of redriving that dead letter; the message names why.",
+    "IDEMPOTENCY_KEY_REUSED": "The same Idempotency-Key was used for another request.",
+    "PAYLOAD_TOO_LARGE": "The body is larger than 1 MB.",
+    "NO_OPTIMAL_PRODUCT_ANY_REGION": "It exists, but none is to be had; `details` has each region's reason.",
+    "PRICE_CAP_EXCEEDED": "All that is to be had costs more than `maxPricePerGpuHour`.",
+    "INVALID_TEMPLATE_IMAGE": "The template's image is missing or unusable.",
+    "INVALID_TEMPLATE_PORT": "The template has a port that Novita cannot open.",
+    "INVALID_TEMPLATE_IMAGE_AUTH": "The template's registry auth is unusable.",
+    "INVALID_TEMPLATE_TOOL": "The template has a tool without a name or a usable port.",
+    "INVALID_TEMPLATE_COMMAND": "The template's start command is too long.",
+    "INVALID_TEMPLATE_ENTRYPOINT": "The template's entry point is too long.",
+    "INVALID_TEMPLATE_CUDA_VERSION": "The template's CUDA version is too long.",
+    "INVALID_TEMPLATE_ENV": "The template has an environment variable that Novita would refuse.",
+    "RATE_LIMIT_EXCEEDED": "Too many calls to Novita for now; `Retry-After` says when to come back.",
+    "NOVITA_REJECTED": "Novita refused; `details.reason` has its word for it.",
+    "NOVITA_AUTHENTICATION_FAILED": "Novita does not accept this deployment's key.",
+    "NOVITA_UNAVAILABLE": "Novita does not answer, or answers with errors.",
+    "NOVITA_TIMEOUT": "Novita did not answer in time.",
+    "CIRCUIT_BREAKER_OPEN": "Novita has failed too often lately; calls resume by themselves.",
+    "RESOURCE_CONSTRAINTS": "Novita has no capacity for it at the moment.",
+    "PURCHASE_TIMEOUT": "No machine was bought within PURCHASE_MAX_WAIT.",
+    "STARTUP_FAILED": "The machine exited or vanished before it was ready.",
+    "STARTUP_TIMEOUT": "The machine was not running within BOOT_MAX_WAIT.",
+    "HEALTH_CHECK_FAILED": "The application did not answer within `maxWaitTimeMs`.",
+    "OPERATION_SUPERSEDED": "Another operation on the same instance took its place.",
+    "SERVICE_UNAVAILABLE": "The table or a queue does not answer; ask again, with the same Idempotency-Key.",
+    "INTERNAL_ERROR": "A fault of this service; the request id finds it in the log.",
+}

@@ -11,8 +11,8 @@ from urllib.parse import parse_qsl, unquote
 import boto3
 
 from functions.api.handler import handler
-from functions.shared import wiring
-from functions.shared.settings import Settings
+from functions.shared.platform import wiring
+from functions.shared.platform.settings import Settings
 from local import api_keys
 
 _LOCK = RLock()

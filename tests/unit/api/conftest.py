@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from moto import mock_aws
 
-from functions.shared import wiring
+from functions.shared.platform import wiring
 from tests.unit.api.api import Api
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from functions.shared import wiring
-from functions.shared.adapters.items import record_item
-from functions.shared.adapters.table import Write
-from functions.shared.domain.status import Status
+from functions.shared.domain.instance.status import Status
+from functions.shared.platform import wiring
+from functions.shared.stores.instances import record_item
+from functions.shared.stores.table import Write
 from tests.unit.api.api import Api, create_body
 
 LARGEST = create_body(

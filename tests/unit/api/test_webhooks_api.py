@@ -10,15 +10,20 @@ from typing import Any
 import boto3
 import pytest
 
-from functions.api.replay import Replay
-from functions.shared import wiring
-from functions.shared.adapters.queues import Queues
-from functions.shared.domain.delivery import Attempt, Delivery, State
+from functions.api.use_cases.replay_delivery import ReplayDelivery
+from functions.shared.domain.delivery.webhooks import (
+    Attempt,
+    Delivery,
+    DeliveryState,
+    derive_secret,
+    show_secret,
+)
 from functions.shared.domain.messages import DeliveryMessage, StepMessage
-from functions.shared.domain.signature import derive, shown
+from functions.shared.platform import wiring
+from functions.shared.platform.aws import Queues
 from tests.unit.api.api import Api
 from tests.unit.builders import created
-from tests.unit.webhook.line import CURRENT, FORMER, announcement
+from tests.unit.webhook.harness import CURRENT, FORMER, announcement
 
 LEASE = timedelta(seconds=60)
 URL = "https://hooks.example.com/in"
@@ -63,7 +68,9 @@ def stored(delivery_id: str) -> Delivery:
     return delivery
 
 
-def attempted(delivery_id: str, state: State, *, again_at: datetime | None = None, **result: Any) -> None:
+def attempted(
+    delivery_id: str, state: DeliveryState, *, again_at: datetime | None = None, **result: Any
+) -> None:
     deliveries = wiring.wiring().deliveries
     begun = deliveries.begin(stored(delivery_id), now(), now() + LEASE)
     assert begun is not None
@@ -88,8 +95,8 @@ def replayed(api: Api, delivery_id: str, **options: Any) -> Any:
 
 def test_deliveries_are_listed_with_their_attempts_newest_first(api: Api, instance_id: str) -> None:
     first, second = add(instance_id, 1), add(instance_id, 2)
-    attempted(first, State.PENDING, again_at=now(), error="timeout")
-    attempted(first, State.DELIVERED, status=200, answer="thanks")
+    attempted(first, DeliveryState.PENDING, again_at=now(), error="timeout")
+    attempted(first, DeliveryState.DELIVERED, status=200, answer="thanks")
 
     newest, oldest = listed(api, instance_id)["deliveries"]
 
@@ -164,9 +171,9 @@ def test_an_attempt_under_way_has_no_outcome_and_one_whose_worker_died_is_lost(
 # Replay
 
 
-@pytest.mark.parametrize("state", [State.DELIVERED, State.ENDED, State.EXHAUSTED])
+@pytest.mark.parametrize("state", [DeliveryState.DELIVERED, DeliveryState.ENDED, DeliveryState.EXHAUSTED])
 def test_what_has_ended_is_sent_again_in_a_new_round(
-    api: Api, instance_id: str, queue: Kept, state: State
+    api: Api, instance_id: str, queue: Kept, state: DeliveryState
 ) -> None:
     delivery_id = add(instance_id)
     attempted(delivery_id, state, status=200)
@@ -176,7 +183,7 @@ def test_what_has_ended_is_sent_again_in_a_new_round(
     assert (answer["deliveryId"], answer["state"]) == (delivery_id, "pending")
     assert [(one.delivery_id, one.attempt) for one in queue.sent] == [(delivery_id, 2)]
     again = stored(delivery_id)
-    assert (again.state, again.attempt, again.of_round) == (State.PENDING, 1, 0)
+    assert (again.state, again.attempt, again.of_round) == (DeliveryState.PENDING, 1, 0)
     assert again.awaits(2, now())
     assert len(again.attempts) == 1
 
@@ -187,7 +194,7 @@ def test_a_pending_one_is_made_due_now(api: Api, instance_id: str, queue: Kept, 
     if lost:
         wiring.wiring().deliveries.begin(stored(delivery_id), now(), now())
     else:
-        attempted(delivery_id, State.PENDING, again_at=now() + timedelta(hours=5), status=500)
+        attempted(delivery_id, DeliveryState.PENDING, again_at=now() + timedelta(hours=5), status=500)
 
     replayed(api, delivery_id)
     replayed(api, delivery_id)
@@ -212,7 +219,7 @@ def test_one_that_is_being_sent_this_moment_is_left_alone(api: Api, instance_id:
 
 def test_of_two_replays_at_once_one_begins_a_round(api: Api, instance_id: str, queue: Kept) -> None:  # noqa: ARG001
     delivery_id = add(instance_id)
-    attempted(delivery_id, State.DELIVERED, status=200)
+    attempted(delivery_id, DeliveryState.DELIVERED, status=200)
     wired = wiring.wiring()
 
     class Overtaken(type(wired.deliveries)):  # type: ignore[misc]
@@ -220,14 +227,14 @@ def test_of_two_replays_at_once_one_begins_a_round(api: Api, instance_id: str, q
 
         def replay(self, *args: Any) -> Any:
             if not queue.sent:
-                Replay(wired.deliveries, wired.answers, queue, now)(delivery_id, None)
-                attempted(delivery_id, State.DELIVERED, status=200)
+                ReplayDelivery(wired.deliveries, wired.idempotency, queue, now)(delivery_id, None)
+                attempted(delivery_id, DeliveryState.DELIVERED, status=200)
             return super().replay(*args)
 
-    Replay(Overtaken(wired.table), wired.answers, queue, now)(delivery_id, None)
+    ReplayDelivery(Overtaken(wired.table), wired.idempotency, queue, now)(delivery_id, None)
 
     assert len(queue.sent) == 1
-    assert stored(delivery_id).state is State.DELIVERED
+    assert stored(delivery_id).state is DeliveryState.DELIVERED
     assert stored(delivery_id).attempt == 2
 
 
@@ -242,10 +249,10 @@ def test_a_replay_that_meets_the_end_of_an_attempt_begins_a_round_all_the_same(
     class Overtaken(type(wired.deliveries)):  # type: ignore[misc]
         def replay(self, *args: Any) -> Any:
             if stored(delivery_id).attempt == 0:
-                attempted(delivery_id, State.EXHAUSTED, status=500)
+                attempted(delivery_id, DeliveryState.EXHAUSTED, status=500)
             return super().replay(*args)
 
-    Replay(Overtaken(wired.table), wired.answers, queue, now)(delivery_id, None)
+    ReplayDelivery(Overtaken(wired.table), wired.idempotency, queue, now)(delivery_id, None)
 
     assert [one.attempt for one in queue.sent] == [2]
     assert stored(delivery_id).of_round == 0
@@ -253,11 +260,11 @@ def test_a_replay_that_meets_the_end_of_an_attempt_begins_a_round_all_the_same(
 
 def test_the_same_key_replays_once(api: Api, instance_id: str, queue: Kept) -> None:
     delivery_id = add(instance_id)
-    attempted(delivery_id, State.DELIVERED, status=200)
+    attempted(delivery_id, DeliveryState.DELIVERED, status=200)
     key = {"Idempotency-Key": f"once {delivery_id}"}
 
     first = replayed(api, delivery_id, headers=key)
-    attempted(delivery_id, State.DELIVERED, status=200)
+    attempted(delivery_id, DeliveryState.DELIVERED, status=200)
     second = replayed(api, delivery_id, headers=key)
 
     assert first == second
@@ -266,7 +273,7 @@ def test_the_same_key_replays_once(api: Api, instance_id: str, queue: Kept) -> N
 
 def test_after_many_replays_the_log_keeps_the_last_attempts(instance_id: str) -> None:
     delivery_id = add(instance_id)
-    attempted(delivery_id, State.DELIVERED, status=200)
+    attempted(delivery_id, DeliveryState.DELIVERED, status=200)
     many = tuple(Attempt(number, now(), 12, status=200) for number in range(1, 61))
 
     wiring.wiring().deliveries.replay(replace(stored(delivery_id), attempts=many), now())
@@ -301,12 +308,12 @@ def masters(api: Api) -> Iterator[Callable[..., None]]:  # noqa: ARG001
 
 
 def test_the_secret_of_a_receiver_is_shown_to_admins(api: Api, masters: Callable[..., None]) -> None:
-    masters(current=shown(CURRENT), previous="")
+    masters(current=show_secret(CURRENT), previous="")
 
     answer = api.call("GET", f"/api/webhooks/secret?url={URL}")
 
     origin = "https://hooks.example.com"
-    assert answer.body == {"origin": origin, "secrets": [shown(derive(CURRENT, origin))]}
+    assert answer.body == {"origin": origin, "secrets": [show_secret(derive_secret(CURRENT, origin))]}
     for scope in ("read", "write"):
         refused = api.call("GET", f"/api/webhooks/secret?url={URL}", scope=scope)
         assert (refused.status, refused.code) == (403, "FORBIDDEN")
@@ -316,11 +323,11 @@ def test_the_secret_of_a_receiver_is_shown_to_admins(api: Api, masters: Callable
 def test_during_rotation_both_secrets_are_shown_the_current_one_first(
     api: Api, masters: Callable[..., None]
 ) -> None:
-    masters(current=shown(CURRENT), previous=shown(FORMER))
+    masters(current=show_secret(CURRENT), previous=show_secret(FORMER))
 
     answer = api.call("GET", f"/api/webhooks/secret?url={URL}")
 
-    derived = [shown(derive(one, "https://hooks.example.com")) for one in (CURRENT, FORMER)]
+    derived = [show_secret(derive_secret(one, "https://hooks.example.com")) for one in (CURRENT, FORMER)]
     assert answer.body["secrets"] == derived
 
 

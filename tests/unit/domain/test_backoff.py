@@ -1,6 +1,6 @@
 import pytest
 
-from functions.shared.domain.backoff import retry_wait
+from functions.shared.domain.resilience import retry_wait
 
 
 def wait(attempt: int, chance: float = 0.5) -> float:

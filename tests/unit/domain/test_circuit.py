@@ -5,11 +5,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from functions.shared.domain import circuit as rules
-from functions.shared.domain.circuit import NEXT, Circuit, Go, Policy, Probe, Refused, State
+from functions.shared.domain import resilience as rules
+from functions.shared.domain.resilience import (
+    NEXT_CIRCUIT_STATE,
+    CallPermit,
+    Circuit,
+    CircuitPolicy,
+    CircuitState,
+    ProbePermit,
+    RefusedPermit,
+)
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-POLICY = Policy()
+POLICY = CircuitPolicy()
 
 
 def later(seconds: float) -> datetime:
@@ -38,13 +46,13 @@ def test_four_failures_at_once_do_not_trip_it() -> None:
 
 
 def test_a_tripped_circuit_that_nobody_opened_yet_refuses_all_the_same() -> None:
-    assert isinstance(rules.answer(with_failures(0, 0, 0, 0, 0), NOW, POLICY), Refused)
+    assert isinstance(rules.permit_without_probe(with_failures(0, 0, 0, 0, 0), NOW, POLICY), RefusedPermit)
 
 
 def test_an_open_circuit_says_when_to_come_back() -> None:
     open_one = rules.opened(Circuit("reads"), NOW, POLICY, 0.5)
 
-    assert rules.answer(open_one, later(20), POLICY) == Refused("reads", 40)
+    assert rules.permit_without_probe(open_one, later(20), POLICY) == RefusedPermit("reads", 40)
     assert not rules.may_probe(open_one, later(59.999))
     assert rules.may_probe(open_one, later(60))
 
@@ -67,7 +75,7 @@ def test_no_opening_is_shorter_than_the_recovery_time_or_longer_than_eight(count
 def test_a_failed_probe_opens_for_longer() -> None:
     again = rules.after_bad_probe(half_open(), later(61), POLICY, 1)
 
-    assert (again.state, again.openings, again.open_until) == (State.OPEN, 2, later(61 + 120))
+    assert (again.state, again.openings, again.open_until) == (CircuitState.OPEN, 2, later(61 + 120))
     assert (again.lease, again.successes) == ("", 0)
 
 
@@ -75,9 +83,9 @@ def test_two_good_probes_close_it_and_forget_the_failures() -> None:
     once = rules.after_good_probe(half_open(), later(61), POLICY)
     twice = rules.after_good_probe(rules.leased(once, "you", later(61), POLICY), later(62), POLICY)
 
-    assert (once.state, once.successes) == (State.HALF_OPEN, 1)
+    assert (once.state, once.successes) == (CircuitState.HALF_OPEN, 1)
     assert rules.may_probe(once, later(61))
-    assert (twice.state, twice.failures, twice.successes) == (State.CLOSED, (), 0)
+    assert (twice.state, twice.failures, twice.successes) == (CircuitState.CLOSED, (), 0)
 
 
 def test_a_relapse_counts_as_repeated_and_a_late_failure_does_not() -> None:
@@ -90,14 +98,14 @@ def test_a_relapse_counts_as_repeated_and_a_late_failure_does_not() -> None:
 def test_a_prober_that_died_is_followed_by_another_after_its_lease() -> None:
     dead = half_open(successes=1)
 
-    assert isinstance(rules.answer(dead, later(119), POLICY), Refused)
+    assert isinstance(rules.permit_without_probe(dead, later(119), POLICY), RefusedPermit)
     assert not rules.may_probe(dead, later(119))
     assert rules.may_probe(dead, later(120))
     assert rules.leased(dead, "you", later(120), POLICY).successes == 1
 
 
 def test_a_lease_is_never_shorter_than_a_probe_may_take() -> None:
-    hasty = Policy(recovery_timeout=0.1, probe_seconds=15)
+    hasty = CircuitPolicy(recovery_timeout=0.1, probe_seconds=15)
 
     assert rules.leased(Circuit("reads"), "me", NOW, hasty).lease_until == later(15)
 
@@ -115,7 +123,7 @@ def test_opened_and_closed_are_told_and_half_open_is_not() -> None:
 
 
 def test_every_state_has_its_followers() -> None:
-    assert set(NEXT) == set(State)
+    assert set(NEXT_CIRCUIT_STATE) == set(CircuitState)
 
 
 class Table:
@@ -128,7 +136,7 @@ class Table:
         if self.circuit.epoch != before.epoch:
             return False
         assert after.epoch == before.epoch + 1
-        assert after.state in NEXT[before.state]
+        assert after.state in NEXT_CIRCUIT_STATE[before.state]
         self.circuit = after
         return True
 
@@ -149,9 +157,9 @@ STEPS = st.lists(
 def test_no_report_by_a_stale_permit_moves_a_newer_epoch(
     steps: list[tuple[str, float]], failures: int, successes: int
 ) -> None:
-    policy = Policy(failure_threshold=failures, success_threshold=successes)
+    policy = CircuitPolicy(failure_threshold=failures, success_threshold=successes)
     table, now, old_copy = Table(), NOW, Circuit("reads")
-    permits: list[Go | Probe] = []
+    permits: list[CallPermit | ProbePermit] = []
 
     for step, value in steps:
         before = table.circuit
@@ -162,21 +170,23 @@ def test_no_report_by_a_stale_permit_moves_a_newer_epoch(
             old_copy = before
             if rules.may_probe(seen, now):
                 wanted = rules.leased(seen, str(len(permits)), now, policy)
-                permits += [Probe(wanted)] if table.write(seen, wanted) else []
-            elif isinstance(go := rules.answer(seen, now, policy), Go):
+                permits += [ProbePermit(wanted)] if table.write(seen, wanted) else []
+            elif isinstance(go := rules.permit_without_probe(seen, now, policy), CallPermit):
                 permits.append(go)
         elif permits:
             permit = permits[-1 - int(value) % len(permits)]
-            stale = before.epoch != (permit.leased.epoch if isinstance(permit, Probe) else permit.epoch)
+            stale = before.epoch != (permit.leased.epoch if isinstance(permit, ProbePermit) else permit.epoch)
             report(table, permit, step, now, policy)
             assert not stale or table.circuit == before
         assert table.circuit.epoch >= before.epoch
-        assert sum(isinstance(p, Probe) and p.leased.epoch == table.circuit.epoch for p in permits) <= 1
-        assert isinstance(rules.answer(table.circuit, now, policy), Go | Refused)
+        assert sum(isinstance(p, ProbePermit) and p.leased.epoch == table.circuit.epoch for p in permits) <= 1
+        assert isinstance(rules.permit_without_probe(table.circuit, now, policy), CallPermit | RefusedPermit)
 
 
-def report(table: Table, permit: Go | Probe, outcome: str, now: datetime, policy: Policy) -> None:
-    if isinstance(permit, Probe):
+def report(
+    table: Table, permit: CallPermit | ProbePermit, outcome: str, now: datetime, policy: CircuitPolicy
+) -> None:
+    if isinstance(permit, ProbePermit):
         held = permit.leased
         after = {
             "good": rules.after_good_probe(held, now, policy),

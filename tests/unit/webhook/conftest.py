@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.tables import dynamodb, new_table
-from tests.unit.webhook.line import Hook, Line, listening
+from tests.unit.webhook.harness import Hook, Line, listening
 
 Listen = Callable[..., Hook]
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from functions.shared.adapters.deliveries import Deliveries
-from functions.shared.adapters.table import Item, Table
-from functions.shared.domain.delivery import Attempt, Delivery, State
+from functions.shared.domain.delivery.webhooks import Attempt, Delivery, DeliveryState
+from functions.shared.stores.deliveries import Deliveries
+from functions.shared.stores.table import Item, Table
 from tests.unit.webhook.conftest import Listen
-from tests.unit.webhook.line import Line
+from tests.unit.webhook.harness import Line
 
 LEASE = timedelta(seconds=60)
 
@@ -67,7 +67,7 @@ def test_an_attempt_whose_worker_died_is_followed_by_the_next_after_its_lease(
 
     assert len(hook.received) == 1
     delivery = line.stored(delivery_id)
-    assert delivery.state is State.DELIVERED
+    assert delivery.state is DeliveryState.DELIVERED
     assert [delivery.lost(one, line.clock()) for one in delivery.attempts] == [True, False]
 
 
@@ -91,13 +91,13 @@ def test_a_last_attempt_whose_worker_died_is_not_followed_by_one_too_many(
     line.run(days=1)
 
     delivery = line.stored(delivery_id)
-    assert delivery.state is State.EXHAUSTED
+    assert delivery.state is DeliveryState.EXHAUSTED
     assert len(delivery.attempts) == 2
 
 
-@pytest.mark.parametrize(("status", "state"), [(200, State.DELIVERED), (500, State.PENDING)])
+@pytest.mark.parametrize(("status", "state"), [(200, DeliveryState.DELIVERED), (500, DeliveryState.PENDING)])
 def test_the_result_of_a_worker_taken_for_dead_changes_nothing(
-    line: Line, listen: Listen, status: int, state: State
+    line: Line, listen: Listen, status: int, state: DeliveryState
 ) -> None:
     hook = listen(status)
     delivery_id = line.announce(hook.url)
@@ -107,7 +107,7 @@ def test_the_result_of_a_worker_taken_for_dead_changes_nothing(
     after = line.stored(delivery_id)
 
     late = Attempt(1, line.clock(), 1, status=410)
-    noted = line.deliveries.finish(slow, late, state=State.ENDED, again_at=None, now=line.clock())
+    noted = line.deliveries.finish(slow, late, state=DeliveryState.ENDED, again_at=None, now=line.clock())
 
     assert not noted
     assert line.stored(delivery_id) == after
@@ -127,7 +127,9 @@ def test_a_worker_slower_than_its_lease_is_not_followed_before_the_time_it_sets(
 
     two_hours = line.clock() + timedelta(hours=2)
     late = Attempt(1, line.clock(), 1, status=500)
-    assert line.deliveries.finish(slow, late, state=State.PENDING, again_at=two_hours, now=line.clock())
+    assert line.deliveries.finish(
+        slow, late, state=DeliveryState.PENDING, again_at=two_hours, now=line.clock()
+    )
     line.run(minutes=110)
     assert hook.received == []
     line.run(minutes=20)
@@ -142,7 +144,9 @@ def test_ended_is_final(line: Line, listen: Listen) -> None:
     ended = line.stored(delivery_id)
 
     again = Attempt(1, line.clock(), 1, status=200)
-    noted = line.deliveries.finish(ended, again, state=State.DELIVERED, again_at=None, now=line.clock())
+    noted = line.deliveries.finish(
+        ended, again, state=DeliveryState.DELIVERED, again_at=None, now=line.clock()
+    )
     for attempt in (1, 2, 3):
         line.take(delivery_id, attempt)
 

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from functions.shared.adapters.receivers import Receivers
-from functions.shared.adapters.table import Item, Table
-from functions.shared.domain.delivery import State, hold_wait
+from functions.shared.domain.delivery.webhooks import DeliveryState, hold_wait
+from functions.shared.stores.deliveries import ReceiverSlots
+from functions.shared.stores.table import Item, Table
 from tests.unit.webhook.conftest import Listen
-from tests.unit.webhook.line import Hook, Line
+from tests.unit.webhook.harness import Hook, Line
 
 LEASE = timedelta(seconds=60)
 
@@ -52,7 +52,7 @@ def test_a_place_whose_answer_was_lost_is_known_to_be_ones_own(line: Line) -> No
             return super().update(*args, **kwargs)
 
     now = line.clock()
-    receivers = Receivers(Twice(line.table.client, line.table.name), 1)
+    receivers = ReceiverSlots(Twice(line.table.client, line.table.name), 1)
 
     assert receivers.take("https://a.example", now, now + LEASE) is not None
 
@@ -66,10 +66,10 @@ def test_a_delivery_to_a_busy_receiver_waits_and_that_is_no_attempt(line: Line, 
     waiting = line.stored(delivery_id)
     line.run(minutes=2)
 
-    assert (waiting.attempt, waiting.attempts, waiting.state) == (0, (), State.PENDING)
+    assert (waiting.attempt, waiting.attempts, waiting.state) == (0, (), DeliveryState.PENDING)
     assert waiting.held > 2
     assert len(hook.received) == 1
-    assert line.stored(delivery_id).state is State.DELIVERED
+    assert line.stored(delivery_id).state is DeliveryState.DELIVERED
     assert line.stored(delivery_id).held == 0
 
 

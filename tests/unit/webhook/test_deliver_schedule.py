@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from functions.shared.domain.delivery import State
+from functions.shared.domain.delivery.webhooks import DeliveryState
 from functions.shared.domain.messages import DeliveryMessage
 from tests.unit.webhook.conftest import Listen
-from tests.unit.webhook.line import CURRENT, FORMER, START, WAITS, Hook, Line
+from tests.unit.webhook.harness import CURRENT, FORMER, START, WAITS, Hook, Line
 
 
 def gaps(hook: Hook) -> list[float]:
@@ -28,7 +28,7 @@ def test_attempts_follow_the_schedule_within_jitter_and_then_it_is_exhausted(
     for gap, wait in zip(gaps(hook), WAITS, strict=True):
         assert wait * 0.9 <= gap <= wait * 1.1 + 1  # the queue counts in whole seconds
     delivery = line.stored(delivery_id)
-    assert delivery.state is State.EXHAUSTED
+    assert delivery.state is DeliveryState.EXHAUSTED
     assert [one.number for one in delivery.attempts] == list(range(1, 11))
     assert {one.status for one in delivery.attempts} == {500}
 
@@ -54,7 +54,7 @@ def test_a_2xx_stops_it(line: Line, listen: Listen, status: int) -> None:
     line.run(days=14)
 
     assert len(hook.received) == 2
-    assert line.stored(delivery_id).state is State.DELIVERED
+    assert line.stored(delivery_id).state is DeliveryState.DELIVERED
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -78,7 +78,7 @@ def test_gone_stops_it_for_good(line: Line, listen: Listen) -> None:
     line.sweep()
 
     assert len(hook.received) == 2
-    assert line.stored(delivery_id).state is State.ENDED
+    assert line.stored(delivery_id).state is DeliveryState.ENDED
 
 
 @pytest.mark.parametrize("status", [429, 503])
@@ -182,14 +182,14 @@ def test_an_exhausted_delivery_is_replayed_with_a_whole_schedule_under_the_same_
     hook = listen(*[500] * 12, 200)
     delivery_id = line.announce(hook.url)
     line.run(days=14)
-    assert line.stored(delivery_id).state is State.EXHAUSTED
+    assert line.stored(delivery_id).state is DeliveryState.EXHAUSTED
 
     again = line.deliveries.replay(line.stored(delivery_id), line.clock())
     line.queue.send("webhook", DeliveryMessage(again.id, again.attempt + 1, "corr"))
     line.run(days=14)
 
     delivery = line.stored(delivery_id)
-    assert delivery.state is State.DELIVERED
+    assert delivery.state is DeliveryState.DELIVERED
     assert [one.number for one in delivery.attempts] == list(range(1, 14))
     assert len({one.headers["webhook-id"] for one in hook.received}) == 1
     for gap, wait in zip(gaps(hook)[10:], WAITS, strict=False):

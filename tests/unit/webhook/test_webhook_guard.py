@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from functions.shared.adapters.outbound import Outbound
-from functions.shared.domain.delivery import State
-from tests.unit.adapters.test_outbound_receivers import Receiver, answers, disguised, forever, reply
-from tests.unit.webhook.line import Line
+from functions.shared.domain.delivery.webhooks import DeliveryState
+from functions.shared.outbound.http import OutboundHttp
+from tests.unit.outbound.test_outbound_servers import Receiver, answers, disguised, forever, reply
+from tests.unit.webhook.harness import Line
 
 PUBLIC = "93.184.216.34"
 HOSTILE_URLS = {
@@ -56,14 +56,14 @@ NAMES = {
 def witness(make_line: Callable[..., Line], **options: Any) -> Iterator[tuple[Line, Receiver]]:
     """A line whose every connection, to wherever it is dialled, would come to this listening socket."""
     with Receiver(reply()) as receiver:
-        yield make_line(outbound=Outbound(dial=disguised(receiver.port), **options)), receiver
+        yield make_line(outbound=OutboundHttp(dial=disguised(receiver.port), **options)), receiver
 
 
 def attempted(line: Line, url: str) -> str | None:
     delivery_id = line.announce(url)
     line.take(delivery_id, 1)
     delivery = line.stored(delivery_id)
-    assert delivery.state is not State.DELIVERED
+    assert delivery.state is not DeliveryState.DELIVERED
     assert len(delivery.attempts) == 1
     return delivery.attempts[0].error
 
@@ -102,7 +102,7 @@ def test_a_name_whose_answer_changes_is_dialled_where_it_was_checked_and_refused
             dialled.append(address[0])
             return disguised(receiver.port)(address, timeout)
 
-        line = make_line(outbound=Outbound(resolve=lambda *a: next(changing)(*a), dial=dial))
+        line = make_line(outbound=OutboundHttp(resolve=lambda *a: next(changing)(*a), dial=dial))
         delivery_id = line.announce("http://rebinding.example/")
         line.run(minutes=10)
 
@@ -113,7 +113,7 @@ def test_a_name_whose_answer_changes_is_dialled_where_it_was_checked_and_refused
 
 def test_a_connection_that_ended_up_elsewhere_gets_no_byte(make_line: Callable[..., Line]) -> None:
     with Receiver(reply()) as receiver:
-        detour = Outbound(
+        detour = OutboundHttp(
             resolve=answers(PUBLIC),
             dial=lambda _, timeout: socket.create_connection(("127.0.0.1", receiver.port), timeout),
         )
@@ -129,12 +129,12 @@ def test_a_redirect_to_a_private_address_is_a_failure_and_nothing_connects(
     with Receiver(reply()) as inside:
         away = f"Location: {inside.url}/\r\n"
         with Receiver(reply(307, headers=away)) as receiver:
-            line = make_line(outbound=Outbound(resolve=answers(PUBLIC), dial=disguised(receiver.port)))
+            line = make_line(outbound=OutboundHttp(resolve=answers(PUBLIC), dial=disguised(receiver.port)))
             delivery_id = line.announce("http://hooks.example.com/")
             line.take(delivery_id, 1)
 
     assert line.stored(delivery_id).attempts[0].status == 307
-    assert line.stored(delivery_id).state is State.PENDING
+    assert line.stored(delivery_id).state is DeliveryState.PENDING
     assert inside.connections == 0
 
 
@@ -144,12 +144,14 @@ def test_an_ordinary_public_name_passes(make_line: Callable[..., Line], address:
         delivery_id = line.announce("http://hooks.example.com/in?x=1")
         line.take(delivery_id, 1)
 
-    assert line.stored(delivery_id).state is State.DELIVERED
+    assert line.stored(delivery_id).state is DeliveryState.DELIVERED
     assert receiver.asked[0].startswith(b"POST /in?x=1 HTTP/1.1\r\n")
 
 
-@pytest.mark.parametrize(("status", "state"), [(200, State.DELIVERED), (500, State.PENDING)])
-def test_an_endless_answer_costs_one_attempt_and_no_memory(line: Line, status: int, state: State) -> None:
+@pytest.mark.parametrize(("status", "state"), [(200, DeliveryState.DELIVERED), (500, DeliveryState.PENDING)])
+def test_an_endless_answer_costs_one_attempt_and_no_memory(
+    line: Line, status: int, state: DeliveryState
+) -> None:
     endless = forever(f"HTTP/1.1 {status} Because\r\n\r\n".encode(), b"x" * 65536)
     with Receiver(endless) as receiver:
         delivery_id = line.announce(receiver.url)

@@ -1,0 +1,137 @@
+"""Who is calling and whether they may, decided before any route runs: API keys, or the gateway's word."""
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from functions.api.requests import MAX_BODY_BYTES
+from functions.shared.domain.errors import CallerError
+from functions.shared.platform.settings import Settings
+from functions.shared.stores.api_keys import ApiKeys
+
+SCOPES = ("read", "write", "admin")
+_IMPLIED = {"read": {"read", "write", "admin"}, "write": {"write", "admin"}, "admin": {"admin"}}
+
+
+@dataclass(frozen=True)
+class Caller:
+    """The id is the actor in the event history; `key_`, `jwt:` and `iam:` keep the kinds apart."""
+
+    id: str
+    scopes: frozenset[str]
+
+    def may(self, scope: str) -> bool:
+        return bool(self.scopes & _IMPLIED[scope])
+
+
+ANONYMOUS = Caller("anonymous", frozenset())
+
+
+_LONGEST_SUBJECT = 255  # what OpenID Connect allows
+
+
+def caller_from_token(authorizer: Mapping[str, Any], prefix: str) -> Caller | None:
+    """`auth=jwt`: the subject, with the scopes of ours that the token carries."""
+    claims = _part(_part(authorizer, "jwt"), "claims")
+    subject = claims.get("sub")
+    if not isinstance(subject, str) or not 0 < len(subject) <= _LONGEST_SUBJECT:
+        return None
+    ours = {name: scope for scope in SCOPES for name in (scope, f"{prefix}/{scope}", f"{prefix}:{scope}")}
+    return Caller(f"jwt:{subject}", frozenset(ours[name] for name in _names(claims) if name in ours))
+
+
+def caller_from_signature(authorizer: Mapping[str, Any]) -> Caller | None:
+    """`auth=iam`: policies on the routes' ARNs say who may call what, so who comes through may."""
+    arn = _part(authorizer, "iam").get("userArn")
+    return Caller(f"iam:{arn}", frozenset(SCOPES)) if isinstance(arn, str) and arn else None
+
+
+def _names(claims: Mapping[str, Any]) -> list[str]:
+    """The gateway writes a claim that is a list as `[one two]`."""
+    scope = claims.get("scope")
+    if isinstance(scope, list):
+        return [name for name in scope if isinstance(name, str)]
+    return scope.removeprefix("[").removesuffix("]").split() if isinstance(scope, str) else []
+
+
+def _part(whole: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    part = whole.get(name)
+    return part if isinstance(part, Mapping) else {}
+
+
+_OPEN_PATHS = frozenset({"/health", "/docs", "/openapi.json"})
+# Beyond GET = read and everything else = write; with whatever may follow the path.
+_OTHER_SCOPES = {
+    "admin": re.compile(r"GET /api/webhooks/secret.*|POST /api/(cache/|jobs/dead/|sync).*"),
+    "write": re.compile(r"GET /api/instances/[^/]+/connection.*"),  # whoever gets in can do anything there
+    "read": re.compile(r"POST /api/quotes"),  # it changes nothing
+}
+_HOW_TO_AUTHENTICATE = {
+    "keys": "Give a valid key as `Authorization: Bearer ost_…`",
+    "jwt": "Give a token as `Authorization: Bearer …`, at a path under /api/",
+    "iam": "Sign the request with AWS credentials, at a path under /api/",
+}
+
+
+def authorize(event: Mapping[str, Any], settings: Settings, keys: ApiKeys) -> Caller:
+    """The caller, or UNAUTHORIZED, FORBIDDEN, ROUTE_NOT_FOUND or PAYLOAD_TOO_LARGE."""
+    method, path = event["requestContext"]["http"]["method"], event["rawPath"]  # what the router goes by
+    presented = (event.get("headers") or {}).get("authorization")
+    # A header that the gateway had no reason to check says nothing about anybody.
+    if path in _OPEN_PATHS and (presented is None or settings.auth != "keys"):
+        return ANONYMOUS
+    caller = (
+        _caller_from_gateway(event, settings)
+        if settings.auth != "keys"
+        else _caller_from_key(presented, keys)
+    )
+    if caller is None:
+        raise CallerError("UNAUTHORIZED", _HOW_TO_AUTHENTICATE[settings.auth])
+    # The router would overlook a line's end, or the case of a method, where the rules above do not.
+    if not path.isprintable() or method != method.upper():
+        raise no_such_route()
+    needed = scope_for(method, path)
+    if not caller.may(needed):
+        raise CallerError("FORBIDDEN", f"This needs the scope {needed}, which you lack")
+    if _size(event) > MAX_BODY_BYTES:
+        raise CallerError("PAYLOAD_TOO_LARGE", "The body is larger than 1 MB")
+    return caller
+
+
+def no_such_route() -> CallerError:
+    return CallerError("ROUTE_NOT_FOUND", "There is no such route; /docs lists them all")
+
+
+def _caller_from_key(presented: str | None, keys: ApiKeys) -> Caller | None:
+    scheme, _, key = (presented or "").partition(" ")
+    found = keys.find(key.strip()) if scheme.lower() == "bearer" else None
+    return Caller(found.id, found.scopes) if found else None
+
+
+def _caller_from_gateway(event: Mapping[str, Any], settings: Settings) -> Caller | None:
+    """Nobody, where the request came by a route that the authorizer does not guard."""
+    authorizer = event["requestContext"].get("authorizer") or {}
+    if settings.auth == "iam":
+        return caller_from_signature(authorizer)
+    return caller_from_token(authorizer, settings.jwt_scope_prefix)
+
+
+def scope_for(method: str, path: str) -> str:
+    """What a caller must have for it."""
+    for scope, requests in _OTHER_SCOPES.items():
+        if requests.fullmatch(f"{method} {path}"):
+            return scope
+    return "read" if method in ("GET", "HEAD", "OPTIONS") else "write"
+
+
+def _size(event: Mapping[str, Any]) -> int:
+    body = event.get("body") or ""
+    if not event.get("isBase64Encoded"):
+        return len(body.encode("utf-8", "surrogatepass"))
+    try:
+        return len(base64.b64decode(body, validate=True))
+    except binascii.Error:
+        return len(body)

@@ -1,0 +1,102 @@
+"""Accepting a create: look up what can be known now, store the instance, queue its first step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import TYPE_CHECKING
+
+from functions.api.responses import timestamp
+from functions.shared.domain.errors import NovitaForNow
+from functions.shared.domain.ids import new_instance_id
+from functions.shared.domain.instance.boot_times import expected_ready_at
+from functions.shared.domain.instance.commands import begin_create
+from functions.shared.domain.instance.decision import Decision, Policy
+from functions.shared.domain.instance.record import Spec
+from functions.shared.domain.market import Offer
+from functions.shared.platform.log import correlation_id, logger
+from functions.shared.platform.metrics import INSTANCES_ACCEPTED, measure
+from functions.shared.stores.idempotency import ApiResult, IdempotencyKeys, IdempotentRequest
+
+if TYPE_CHECKING:
+    from functions.shared.engine.catalog import Catalog
+    from functions.shared.engine.step import StepRunner
+    from functions.shared.stores.boot_times import BootTimes
+    from functions.shared.stores.instances import Instances
+
+
+@dataclass(frozen=True)
+class CreateInstance:
+    instances: Instances
+    idempotency: IdempotencyKeys
+    steps: StepRunner
+    catalog: Catalog
+    boot_times: BootTimes
+    policy: Policy
+    clock: Callable[[], datetime]
+    lookup_seconds: float
+
+    def __call__(
+        self, *, name: str, spec: Spec, webhook_url: str | None, actor: str, request: IdempotentRequest | None
+    ) -> ApiResult:
+        # Decided on once: a second try under another id could buy twice what the first stored after all.
+        begun = cache(lambda: self._begun(name, spec, webhook_url, actor))
+        return self.idempotency.once(request, lambda: self._stored(*begun(), request), name)
+
+    def _begun(
+        self, name: str, spec: Spec, webhook_url: str | None, actor: str
+    ) -> tuple[Decision, dict[str, str]]:
+        offer, message = self._looked_up(spec)
+        region = offer.region if offer else spec.region
+        boot = self.boot_times.expected("create", offer.product_id, offer.region) if offer else None
+        now = self.clock()
+        decision = begin_create(
+            instance_id=new_instance_id(now),
+            name=name,
+            spec=spec,
+            webhook_url=webhook_url,
+            actor=actor,
+            correlation_id=correlation_id(),
+            now=now,
+            policy=self.policy,
+        )
+        body = {
+            "instanceId": decision.record.id,
+            "status": decision.record.status.value,
+            "message": message,
+            "estimatedReadyTime": timestamp(expected_ready_at(now, boot)),
+        } | ({"region": region} if region else {})
+        return decision, body
+
+    def _stored(
+        self, decision: Decision, body: dict[str, str], request: IdempotentRequest | None
+    ) -> ApiResult:
+        result = ApiResult(201, body, f"/api/instances/{decision.record.id}")
+        record = self.instances.add(decision, [self.idempotency.write(request, result)] if request else [])
+        logger.info("instance accepted", instance_id=record.id)
+        measure(INSTANCES_ACCEPTED)
+        self.steps.enqueue(record, decision.now)
+        return result
+
+    def _looked_up(self, spec: Spec) -> tuple[Offer | None, str]:
+        """Both look-ups at once. A definite no is raised; no answer from Novita is no error."""
+        with ThreadPoolExecutor(2) as pool:
+            template = pool.submit(
+                copy_context().run, self.catalog.template, spec.template_id, self.lookup_seconds
+            )
+            choice = pool.submit(copy_context().run, self.catalog.quote, spec, self.lookup_seconds)
+        try:
+            offer = choice.result().offers[0]
+            template.result()
+        except NovitaForNow as error:
+            # The other look-up may have a definite no all the same.
+            for other in (template, choice):
+                if other.exception() and not isinstance(other.exception(), NovitaForNow):
+                    other.result()
+            logger.info("accepted unchecked", code=error.code)
+            return None, f"Accepted; Novita could not be asked yet ({error.code}), so the purchase decides"
+        return offer, "Accepted; a machine is being bought"

@@ -1,0 +1,99 @@
+"""Taking a machine that exists at Novita under management."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from functions.api.views import instance_view
+from functions.shared.domain.errors import Conflict, MachineNotFound, NotFound
+from functions.shared.domain.ids import new_instance_id, read_mark
+from functions.shared.domain.instance.commands import begin_import
+from functions.shared.domain.instance.decision import Policy
+from functions.shared.domain.instance.machine import Machine
+from functions.shared.platform.log import correlation_id
+from functions.shared.stores.idempotency import ApiResult, IdempotencyKeys, IdempotentRequest
+
+if TYPE_CHECKING:
+    from functions.shared.engine.step import StepRunner
+    from functions.shared.novita.client import Novita
+    from functions.shared.stores.instances import Instances
+
+
+@dataclass(frozen=True)
+class ImportMachine:
+    instances: Instances
+    idempotency: IdempotencyKeys
+    novita: Novita
+    steps: StepRunner
+    deployment: Callable[[], str]
+    policy: Policy
+    clock: Callable[[], datetime]
+    lookup_seconds: float
+
+    def __call__(
+        self,
+        machine_id: str,
+        *,
+        name: str | None,
+        webhook_url: str | None,
+        actor: str,
+        request: IdempotentRequest | None,
+    ) -> ApiResult:
+        return self.idempotency.once(
+            request, lambda: self._taken(machine_id, name, webhook_url, actor, request), machine_id
+        )
+
+    def _taken(
+        self,
+        machine_id: str,
+        name: str | None,
+        webhook_url: str | None,
+        actor: str,
+        request: IdempotentRequest | None,
+    ) -> ApiResult:
+        began = self.clock()
+        machine, former = self._free(machine_id)
+        decision = begin_import(
+            instance_id=new_instance_id(began),
+            name=name or machine.name or machine_id,
+            machine=machine,
+            webhook_url=webhook_url,
+            actor=actor,
+            correlation_id=correlation_id(),
+            now=began,
+            policy=self.policy,
+        )
+        result = ApiResult(201, {**instance_view(decision.record)}, f"/api/instances/{decision.record.id}")
+        also = [self.instances.owned(machine_id, decision.record.id, former)]
+        if request:
+            also.append(self.idempotency.write(request, result))
+        self.steps.enqueue(self.instances.add(decision, also), decision.now)
+        return result
+
+    def _free(self, machine_id: str) -> tuple[Machine, str | None]:
+        """As Novita shows it, and whose it was; an error where it is not there or somebody's already."""
+        try:
+            machine = self.novita.get(machine_id, within=self.lookup_seconds)
+        except MachineNotFound:
+            raise NotFound("INSTANCE_NOT_FOUND", f"Novita has no machine {machine_id}") from None
+        mark = read_mark(machine.name, self.deployment())
+        owner = self.instances.owner(machine_id)
+        # An orphan has our mark and no record, and one that vanished has a record that gave it up: this is
+        # their way back.
+        for instance_id in filter(None, (mark.instance_id if mark else None, owner)):
+            record = self.instances.get(instance_id)
+            if record.gave_up(machine_id) if record else instance_id != owner:
+                continue
+            raise _managed(machine_id, instance_id)
+        return machine, owner
+
+
+def _managed(machine_id: str, instance_id: str | None) -> Conflict:
+    return Conflict(
+        "INSTANCE_ALREADY_MANAGED",
+        f"{machine_id} is under management already",
+        details={"instanceId": instance_id},
+    )

@@ -1,0 +1,205 @@
+"""Everything that is known here and everything that Novita shows, fetched at once and merged."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from functions.api.responses import how_many_fit, timestamp
+from functions.api.views import entry_view
+from functions.shared.domain.errors import NotNow, NovitaForNow, NovitaRefused
+from functions.shared.domain.ids import read_mark
+from functions.shared.domain.instance.comparison import compare
+from functions.shared.domain.instance.decision import Policy
+from functions.shared.domain.instance.merge import Merged, Source, merge, without_novita
+from functions.shared.domain.instance.record import Instance
+from functions.shared.platform.log import logger
+from functions.shared.stores.table import UNREADABLE
+
+if TYPE_CHECKING:
+    from functions.api.cursors import Cursors
+    from functions.shared.engine.repair import Repair
+    from functions.shared.engine.shared_polling import ListSnapshot, SharedList
+    from functions.shared.stores.cache import SharedCache
+    from functions.shared.stores.instances import Instances
+    from functions.shared.stores.last_used import LastUsed
+    from functions.shared.stores.recent_outage import RecentOutage
+
+_KEY = "merged"
+_LISTING = "comprehensive"
+
+
+@dataclass(frozen=True)
+class MergedList:
+    """The merged list as it is cached: entries as callers see them, newest first, each with its place."""
+
+    entries: list[tuple[str, dict[str, Any]]]
+    stale: bool
+    took: dict[str, int]  # milliseconds
+
+
+@dataclass(frozen=True)
+class MergeLists:
+    instances: Instances
+    last_used: LastUsed
+    shared_list: SharedList
+    repair: Repair
+    cache: SharedCache
+    recent_outage: RecentOutage
+    cursors: Cursors
+    deployment: Callable[[], str]
+    policy: Policy
+    clock: Callable[[], datetime]
+    stopwatch: Callable[[], float]
+    list_ttl: float
+    merged_ttl: float
+    within: float
+
+    def __call__(
+        self, *, include_novita_only: bool, sync_local_state: bool, limit: int, cursor: str | None
+    ) -> dict[str, Any]:
+        began = self.stopwatch()
+        after = self.cursors.read(cursor, _LISTING) if cursor else None
+        whole = (None if sync_local_state else self._cached()) or self._fetched(sync_local_state)
+        entries = [
+            (place, entry)
+            for place, entry in whole.entries
+            if include_novita_only or entry["source"] != Source.NOVITA
+        ]
+        following = [(place, entry) for place, entry in entries if after is None or place < after]
+        page = following[: how_many_fit([entry for _, entry in following[:limit]])]
+        counts = Counter(str(entry["source"]) for _, entry in entries)
+        view: dict[str, Any] = {
+            "instances": self._with_uses([entry for _, entry in page]),
+            "total": len(entries),
+            "sources": {str(source): counts[str(source)] for source in Source},
+            "performance": {
+                "totalRequestTime": _milliseconds(self.stopwatch() - began),
+                **whole.took,
+                "cacheHitRatio": self.cache.hit_ratio,
+            },
+        }
+        if len(following) > len(page):
+            view["nextCursor"] = self.cursors.make(page[-1][0], _LISTING)
+        if whole.stale:
+            view["stale"] = True
+        return view
+
+    def _with_uses(self, page: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Of what is shown, and as it is now: they change more often than the list is read."""
+        used = self.last_used.of(entry["instanceId"] for entry in page if "instanceId" in entry)
+        return [
+            {**entry, "lastUsedAt": timestamp(used[entry["instanceId"]])}
+            if entry.get("instanceId") in used
+            else entry
+            for entry in page
+        ]
+
+    def _cached(self) -> MergedList | None:
+        found = self.cache.get(_KEY, self.merged_ttl)
+        nothing = {"novitaApiTime": 0, "localDataTime": 0, "mergeProcessingTime": 0}
+        return (
+            MergedList([(place, entry) for place, entry in found], False, nothing)
+            if found is not None
+            else None
+        )
+
+    def _fetched(self, sync: bool) -> MergedList:
+        with ThreadPoolExecutor(2) as pool:
+            here = pool.submit(copy_context().run, self._timed, self.instances.all_live)
+            there = pool.submit(copy_context().run, self._timed, self._listed)
+        (records, local_time), (listed, novita_time) = here.result(), there.result()
+        began = self.stopwatch()
+        merged = self._merged(records, listed, sync)
+        entries = sorted(((_place(one), entry_view(one)) for one in merged), key=_by_place, reverse=True)
+        took = {
+            "novitaApiTime": novita_time,
+            "localDataTime": local_time,
+            "mergeProcessingTime": _milliseconds(self.stopwatch() - began),
+        }
+        if listed is not None:  # an answer without Novita is not kept: it may be back at once
+            self.cache.put(_KEY, [[place, entry] for place, entry in entries])
+        return MergedList(entries, listed is None, took)
+
+    def _timed(self, work: Callable[[], Any]) -> tuple[Any, int]:
+        began = self.stopwatch()
+        return work(), _milliseconds(self.stopwatch() - began)
+
+    def _listed(self) -> ListSnapshot | None:
+        """None where Novita cannot be asked."""
+        if self.recent_outage.is_on():
+            return None
+        newest = self.shared_list.newest()
+        if newest and (self.clock() - newest.began).total_seconds() < self.list_ttl:
+            return newest
+        try:
+            return self.shared_list.shared(self.within, newest.began if newest else None)[0]
+        except (NovitaForNow, NovitaRefused) as error:
+            if isinstance(error, NovitaForNow) and not isinstance(error, NotNow):
+                self.recent_outage.note()
+            logger.info("merged without novita", code=error.code)
+            return None
+
+    def _merged(self, records: list[Instance], listed: ListSnapshot | None, sync: bool) -> list[Merged]:
+        if listed is None:
+            return list(without_novita(records))
+        deployment, machines = self.deployment(), listed.machines.values()
+        marks = {mark.instance_id for one in machines if (mark := read_mark(one.name, deployment))}
+        by_id = {record.id: record for record in records}
+        marked = {id_: by_id.get(id_) or self._marked(id_) for id_ in marks}
+        if sync:
+            stored = self._synced(records, listed, marked, deployment)
+            records = [stored.get(record.id, record) for record in records]
+            marked |= {id_: stored[id_] for id_ in stored.keys() & marked.keys()}
+        return merge(machines, records, marked, deployment, listed.began, self.clock(), self.policy)
+
+    def _marked(self, instance_id: str) -> Instance | None:
+        """None, too, where it cannot be read: its machine is shown as one that has no record."""
+        try:
+            return self.instances.get(instance_id)
+        except UNREADABLE:
+            logger.exception("record not read", key=instance_id)
+            return None
+
+    def _synced(
+        self,
+        records: list[Instance],
+        listed: ListSnapshot,
+        marked: dict[str, Instance | None],
+        deployment: str,
+    ) -> dict[str, Instance]:
+        """The records that followed, as they are now; none is made, none is adopted, and a list that lacks
+        too much is not believed."""
+        machines, since = listed.machines.values(), listed.began - self.policy.settle
+        found = compare(machines, records, marked, deployment, missed_since=since)
+        done = [self.repair.matched(record, machine, listed.began) for record, machine in found.matched]
+        unlisted = found.unlisted if not found.alarming(0) else ()
+        done += [self.repair.unlisted(record, listed.began) for record in unlisted]
+        changed = (self.instances.get(one.instance_id) for one in done if one and one.done)
+        return {record.id: record for record in changed if record}
+
+
+def _place(one: Merged) -> str:
+    """Newest first, and a place that stays the same: a cursor goes on below it."""
+    if one.record is not None:
+        return f"{_moment(one.record.created_at)}.{one.record.id}"
+    if one.machine is not None:
+        return f"{_moment(one.machine.created_at)}.{one.machine.id}"
+    raise ValueError("an entry of nothing")
+
+
+def _by_place(entry: tuple[str, Any]) -> str:
+    return entry[0]
+
+
+def _moment(at: datetime | None) -> str:
+    return f"{int(at.timestamp() * 1000) if at else 0:015d}"
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)

@@ -1,0 +1,172 @@
+"""Reading instances: one, fresh where it matters; many, newest first; what happened to one; its last use."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from functions.api.responses import how_many_fit
+from functions.api.views import EventView, InstanceView, event_view, instance_view
+from functions.shared.domain.errors import (
+    Conflict,
+    MachineNotFound,
+    NotFound,
+    NotNow,
+    NovitaForNow,
+    NovitaRefused,
+)
+from functions.shared.domain.instance.decide import decide
+from functions.shared.domain.instance.decision import Policy, leave_to_its_step
+from functions.shared.domain.instance.machine import Connection
+from functions.shared.domain.instance.observations import NotFoundById, Observation, Seen
+from functions.shared.domain.instance.record import Instance
+from functions.shared.domain.instance.status import Status
+from functions.shared.platform.log import logger
+
+if TYPE_CHECKING:
+    from functions.api.cursors import Cursors
+    from functions.shared.engine.step import StepRunner
+    from functions.shared.novita.client import Novita
+    from functions.shared.stores.cache import SharedCache
+    from functions.shared.stores.instances import Instances
+    from functions.shared.stores.last_used import LastUsed
+    from functions.shared.stores.recent_outage import RecentOutage
+    from functions.shared.stores.totals import Totals
+
+
+_NOTHING_THERE = frozenset({Status.CREATING, Status.TERMINATED})  # yet, or any more
+# The application itself is being asked, which tells more; or the machine is on its way out.
+_LEFT_ALONE = frozenset({Status.HEALTH_CHECKING, Status.DELETING})
+_LONGEST_STEP = timedelta(minutes=2)  # as long as a function may live
+
+
+def find_instance(instances: Instances, instance_id: str) -> Instance:
+    record = instances.get(instance_id)
+    if record is None:
+        raise NotFound("INSTANCE_NOT_FOUND", "There is no instance of that id")
+    return record
+
+
+@dataclass(frozen=True)
+class InstancesPage:
+    instances: list[InstanceView]
+    total: int | None
+    next_cursor: str | None
+    stale: bool  # Novita cannot be asked, so that what is shown is not kept up
+
+
+@dataclass(frozen=True)
+class ReadInstances:
+    instances: Instances
+    last_used: LastUsed
+    novita: Novita
+    steps: StepRunner
+    policy: Policy
+    clock: Callable[[], datetime]
+    cursors: Cursors
+    totals: Totals
+    cache: SharedCache
+    recent_outage: RecentOutage
+    circuit_open: Callable[[], bool]  # the one of reads
+    details_ttl: float
+    lookup_seconds: float
+
+    def one(self, instance_id: str) -> tuple[Instance, bool]:
+        """The instance, and whether what is shown may be out of date because Novita does not answer.
+
+        What its own step looks after is shown as that step left it, with the time, and is stale only if it is
+        older than details may be and Novita is known not to answer.
+        """
+        record, stale = self._looked_at(find_instance(self.instances, instance_id))
+        return self.last_used.on(record), stale
+
+    def _looked_at(self, record: Instance) -> tuple[Instance, bool]:
+        if record.machine is None or record.status in _NOTHING_THERE:
+            return record, False
+        fresh = (self.clock() - (record.seen_at or record.created_at)).total_seconds() < self.details_ttl
+        if _left_to_its_step(record, self.clock()):
+            return record, not fresh and self._unanswered()
+        self.cache.count(fresh)
+        if fresh:
+            return record, False
+        if self.recent_outage.is_on():
+            return record, True
+        try:
+            observation = self._look(record)
+        except (NovitaForNow, NovitaRefused) as error:
+            if isinstance(error, NovitaForNow) and not isinstance(error, NotNow):
+                self.recent_outage.note()  # the others who ask now need not wait as long
+            logger.info("shown stale", code=error.code)
+            return record, True
+        decision = leave_to_its_step(record, decide(record, observation, self.clock(), self.policy))
+        return self.steps.store(decision) or find_instance(self.instances, record.id), False
+
+    def connection(self, instance_id: str) -> Connection:
+        """Fetched live, and neither stored nor logged."""
+        record = find_instance(self.instances, instance_id)
+        if record.machine is None:
+            raise Conflict("INSTANCE_HAS_NO_MACHINE", f"{instance_id} is {record.status} and has no machine")
+        try:
+            return self.novita.connection(record.machine, within=self.lookup_seconds * 5)
+        except MachineNotFound:
+            raise Conflict("INSTANCE_HAS_NO_MACHINE", "Novita does not show the machine") from None
+
+    def events(
+        self, instance_id: str, *, limit: int, cursor: str | None
+    ) -> tuple[list[EventView], str | None]:
+        """Oldest first, and the cursor to go on with."""
+        listing = f"events {instance_id}"
+        after = int(self.cursors.read(cursor, listing)) if cursor else 0
+        find_instance(self.instances, instance_id)
+        found = [event_view(one) for one in self.instances.events(instance_id, after, limit + 1)]
+        shown = found[: how_many_fit(found[:limit])]
+        more = len(found) > len(shown)
+        return shown, self.cursors.make(str(shown[-1]["sequence"]), listing) if more else None
+
+    def page(self, *, name: str | None, status: str | None, limit: int, cursor: str | None) -> InstancesPage:
+        listing = json.dumps([name, status])
+        after = self.cursors.read(cursor, listing) if cursor else None
+        found, end = self.instances.page(name=name, status=status, limit=limit, after=after)
+        total = None if cursor else self.totals.of(name=name, status=status)
+        used = self.last_used.of(record.id for record in found)
+        shown = [
+            instance_view(replace(one, last_used_at=used.get(one.id, one.last_used_at))) for one in found
+        ]
+        if (fit := how_many_fit(shown)) < len(found):
+            end = found[fit - 1].id
+        following = self.cursors.make(end, listing) if end else None
+        return InstancesPage(shown[:fit], total, following, self._unanswered())
+
+    def _unanswered(self) -> bool:
+        return self.circuit_open() or self.recent_outage.is_on()
+
+    def _look(self, record: Instance) -> Observation:
+        began = self.clock()
+        machine_id = record.machine_id or ""
+        try:
+            return Seen(self.novita.get(machine_id, within=self.lookup_seconds), began)
+        except MachineNotFound:
+            return NotFoundById(machine_id, began)
+
+
+def _left_to_its_step(record: Instance, now: datetime) -> bool:
+    """While one is under way a write from here would undo it, and a start would be made twice."""
+    due = record.next_check_at
+    under_way = due is not None and timedelta() <= now - due < _LONGEST_STEP
+    return under_way or record.status in _LEFT_ALONE
+
+
+@dataclass(frozen=True)
+class NoteLastUsed:
+    instances: Instances
+    last_used: LastUsed
+    clock: Callable[[], datetime]
+
+    def __call__(self, instance_id: str, used_at: datetime | None) -> Instance:
+        record = find_instance(self.instances, instance_id)
+        at = used_at or self.clock()
+        self.last_used.note(instance_id, at)
+        return replace(record, last_used_at=at)

@@ -1,0 +1,73 @@
+"""How the work behind the API goes: queues, dead letters, jobs done and failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from functions.shared.domain.messages import WEBHOOK_QUEUE
+
+if TYPE_CHECKING:
+    from functions.shared.platform.aws import QueueDepth, QueueDepths
+    from functions.shared.stores.jobs import DeadLetters, JobCounts
+    from functions.shared.stores.waiting import Waiting
+
+_LOOKED_AT = 300  # of those that are due first
+_COUNTED = ("completed", "retried", "failed")
+
+
+@dataclass(frozen=True)
+class QueueState:
+    depth: QueueDepth
+    dead: int
+    oldest_age: timedelta
+
+
+@dataclass(frozen=True)
+class ReadJobs:
+    queue_depths: QueueDepths
+    dead_letters: DeadLetters
+    counts: JobCounts
+    waiting: Waiting
+    clock: Callable[[], datetime]
+    resend: timedelta  # by so much a sweep puts off what it has hinted at
+
+    def queues(self) -> dict[str, QueueState]:
+        ages = self._ages()
+        return {
+            queue: QueueState(
+                self.queue_depths.of(queue),
+                self.queue_depths.not_stored_yet(queue) + self.dead_letters.count(queue),
+                ages.get(queue, timedelta()),
+            )
+            for queue in self.queue_depths.queues
+        }
+
+    def jobs(self) -> dict[str, dict[str, int]]:
+        return {queue: self._counted(queue, _COUNTED) for queue in self.queue_depths.queues}
+
+    def sweeps(self) -> dict[str, int]:
+        return self._counted("sweep", ("braked", "incomplete"))
+
+    def _counted(self, job: str, names: tuple[str, ...]) -> dict[str, int]:
+        counted = self.counts.of(job)
+        return {name: counted.get(name, 0) for name in names}
+
+    def _ages(self) -> dict[str, timedelta]:
+        """How long the longest overdue step or attempt has been waiting, by the queue that brings it."""
+        now = self.clock()
+        ages: dict[str, timedelta] = {}
+        for queue, due_at in self._waiting(now):
+            ages[queue] = max(now - due_at, ages.get(queue, timedelta()))
+        return ages
+
+    def _waiting(self, now: datetime) -> list[tuple[str, datetime]]:
+        until = now + self.resend
+        instances = self.waiting.instances(until, _LOOKED_AT)
+        deliveries = self.waiting.deliveries(until, _LOOKED_AT)
+        return [
+            *((record.queue, record.next_check_at) for record in instances if record.next_check_at),
+            *((WEBHOOK_QUEUE, delivery.next_at) for delivery in deliveries if delivery.next_at),
+        ]

@@ -1,0 +1,91 @@
+"""Consumer of the dead-letter queues: a message becomes a record, and an instance that waits for it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from functions.shared.domain.instance.decide import decide
+from functions.shared.domain.instance.decision import Policy, leave_to_its_step
+from functions.shared.domain.instance.observations import DeadLettered
+from functions.shared.domain.instance.record import Queue
+from functions.shared.domain.messages import UNKNOWN_QUEUE, DeadLetter, read_dead_letter, unknown_failure
+from functions.shared.platform.log import correlated, logger
+from functions.shared.platform.metrics import DEAD_LETTERS, measure, metered
+from functions.shared.platform.wiring import wiring
+
+if TYPE_CHECKING:
+    from functions.shared.engine.step import StepRunner
+    from functions.shared.stores.instances import Instances
+    from functions.shared.stores.jobs import DeadLetters, JobCounts
+
+
+@dataclass(frozen=True)
+class StoreDeadLetter:
+    dead_letters: DeadLetters
+    instances: Instances
+    steps: StepRunner
+    counts: JobCounts
+    policy: Policy
+    clock: Callable[[], datetime]
+    dead_queue_urls: Mapping[str, str]
+    attempts: int  # how often a message is tried before it comes here
+
+    def __call__(self, message_id: str, dead_queue_arn: str, body: str) -> None:
+        """The same letter may come twice, the second time because the first was not finished with."""
+        failure = self.dead_letters.noted(message_id) or unknown_failure(self.attempts, self.clock())
+        dead_letter = read_dead_letter(message_id, self._queue(dead_queue_arn), body, failure)
+        about = {"instance_id": dead_letter.instance_id, "delivery_id": dead_letter.delivery_id}
+        with correlated(dead_letter.correlation_id, **{name: id_ for name, id_ in about.items() if id_}):
+            if self.dead_letters.add(dead_letter):
+                self.counts.add(dead_letter.queue, failed=1)
+                measure(DEAD_LETTERS, by=dead_letter.queue)
+                logger.error(
+                    "dead letter", queue=dead_letter.queue, id=dead_letter.id, reason=failure.fault.message
+                )
+            if dead_letter.stops:
+                self._fail(dead_letter, dead_letter.stops)
+
+    def _queue(self, dead_queue_arn: str) -> str:
+        """The queue whose dead letters these are: an ARN and an address end in the same name."""
+        name = dead_queue_arn.rpartition(":")[2]
+        urls = self.dead_queue_urls.items()
+        return next((queue for queue, url in urls if url.rpartition("/")[2] == name), UNKNOWN_QUEUE)
+
+    def _fail(self, dead_letter: DeadLetter, queue: Queue) -> None:
+        record = self.instances.get(dead_letter.instance_id or "")
+        if record is None or record.token != dead_letter.token:
+            return  # whatever it was to do has been done
+        decision = decide(record, DeadLettered(queue, dead_letter.failure.fault), self.clock(), self.policy)
+        if decision.events:
+            self.steps.store(leave_to_its_step(record, decision))
+
+
+@metered
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    wired = wiring()
+    wired.time_left = lambda: context.get_remaining_time_in_millis() / 1000
+    bury = StoreDeadLetter(
+        wired.dead_letters,
+        wired.instances,
+        wired.steps,
+        wired.counts,
+        wired.policy,
+        wired.clock,
+        wired.dead_queue_urls,
+        wired.settings.max_retry_attempts + 1,
+    )
+
+    def take(record: SQSRecord) -> None:  # Powertools passes it by this name
+        bury(record.message_id, record.event_source_arn, record.body)
+
+    processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
+    return process_partial_response(  # type: ignore[return-value]
+        event=event, record_handler=take, processor=processor, context=context
+    )

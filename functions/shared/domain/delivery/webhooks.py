@@ -1,0 +1,199 @@
+"""One event on its way to one webhook receiver: when it is tried, what follows, and how it is signed."""
+
+import hmac
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from functions.shared.domain import resilience as retry_after
+from functions.shared.domain.delivery.targets import split_target
+
+LONGEST_RETRY_AFTER = timedelta(hours=24)
+_JITTER = 0.1
+# A message comes when it is due by another clock than ours.
+_CLOCKS_DIFFER = timedelta(seconds=1)
+QUEUE_HOLDS = timedelta(minutes=15)  # the longest delay that SQS knows
+# A sweep comes every minute, and later than it should by its grace.
+_SWEEP_AHEAD = timedelta(seconds=90)
+
+
+class DeliveryState(StrEnum):
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    ENDED = "ended"  # the receiver wants no more of it, ever
+    EXHAUSTED = "exhausted"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    number: int
+    at: datetime
+    took_ms: int | None = None
+    status: int | None = None
+    error: str | None = None  # the category, where no answer came
+    answer: str | None = None  # its first characters
+
+    @property
+    def open(self) -> bool:
+        return self.status is None and self.error is None
+
+
+@dataclass(frozen=True)
+class Delivery:
+    id: str
+    instance_id: str
+    event_id: str
+    event_type: str
+    url: str
+    body: str
+    correlation_id: str
+    created_at: datetime
+    state: DeliveryState = DeliveryState.PENDING
+    attempt: int = 0  # the number of the last one that was begun
+    made_before: int = 0  # attempts of the rounds before the last replay
+    next_at: datetime | None = None  # no attempt before then; of one under way, when it counts as lost
+    held: int = 0  # how often the next attempt has had to wait for its receiver
+    attempts: tuple[Attempt, ...] = ()
+
+    @property
+    def of_round(self) -> int:
+        """The number of the last attempt, counted from the last replay."""
+        return self.attempt - self.made_before
+
+    def awaits(self, attempt: int, now: datetime) -> bool:
+        """Whether it is time for this attempt; whoever set another time has sent another message."""
+        due = self.next_at is not None and self.next_at <= now + _CLOCKS_DIFFER
+        return self.state is DeliveryState.PENDING and attempt == self.attempt + 1 and due
+
+    def under_way(self, now: datetime) -> bool:
+        """Somebody is making an attempt, and may still live."""
+        last = next((one for one in self.attempts if one.number == self.attempt), None)
+        running = self.next_at is not None and now < self.next_at
+        return self.state is DeliveryState.PENDING and last is not None and last.open and running
+
+    def lost(self, attempt: Attempt, now: datetime) -> bool:
+        """Begun, and whoever began it did not live to say how it went."""
+        return attempt.open and not (attempt.number == self.attempt and self.under_way(now))
+
+
+@dataclass(frozen=True)
+class Delivered:
+    pass
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The receiver wants no more of it, ever."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Again:
+    at: datetime
+
+
+@dataclass(frozen=True)
+class Exhausted:
+    pass
+
+
+AttemptOutcome = Delivered | Ended | Again | Exhausted
+
+
+def read_waits(text: str) -> tuple[float, ...]:
+    """The setting WEBHOOK_WAITS, read: seconds between attempts."""
+    waits = tuple(float(part) for part in text.split(",") if part.strip())
+    if not all(0 <= wait <= 604_800 for wait in waits):  # NaN fails this too
+        raise ValueError("each wait must be between 0 and 604800 seconds")
+    return waits
+
+
+def after_attempt(
+    status: int | None,
+    headers: Mapping[str, str],
+    *,
+    now: datetime,
+    attempt: int,
+    waits: Sequence[float],
+    random: Callable[[], float],
+) -> AttemptOutcome:
+    """`attempt` is the one just made, from 1; `status` is None where no answer came.
+
+    A receiver's Retry-After can make the wait longer than the schedule's, never shorter.
+    """
+    if status is not None and 200 <= status < 300:
+        return Delivered()
+    if status == 410:
+        return Ended("410")
+    if attempt > len(waits):
+        return Exhausted()
+    wait = timedelta(seconds=waits[attempt - 1] * (1 - _JITTER + 2 * _JITTER * random()))
+    asked = _retry_after(headers, now) if status in (429, 503) else timedelta()
+    return Again(now + max(wait, asked))
+
+
+def look_at(next_at: datetime, now: datetime) -> datetime:
+    """When the sweep is to look: in time to queue what the queue cannot hold yet, else only if it is late."""
+    return next_at if next_at - now <= QUEUE_HOLDS else next_at - _SWEEP_AHEAD
+
+
+def hold_wait(held: int, longest_seconds: float, random: Callable[[], float]) -> timedelta:
+    """Until a delivery asks again for a place at a busy receiver: doubling, spread, and no longer than an
+    attempt may last, after which a place is free."""
+    return timedelta(seconds=min(2.0 ** min(held, 10), longest_seconds) * (0.5 + random()))
+
+
+def _retry_after(headers: Mapping[str, str], now: datetime) -> timedelta:
+    header = next((value for name, value in headers.items() if name.lower() == "retry-after"), None)
+    asked = retry_after.retry_after_seconds(header, now, LONGEST_RETRY_AFTER.total_seconds())
+    return timedelta(seconds=asked or 0.0)
+
+
+_PREFIX = "whsec_"
+_SECRET_LABEL = b"ostler webhook secret 1\0"
+_LEAST_BYTES = 24  # what the standard asks of a secret
+
+
+def read_master(text: str) -> bytes:
+    """A master secret as it is kept: whsec_ and base64, or any long enough text."""
+    text = text.strip()
+    encoded = text.removeprefix(_PREFIX)
+    secret = text.encode() if encoded == text else b64decode(encoded, validate=True)
+    if len(secret) < _LEAST_BYTES:
+        raise ValueError(f"the master webhook secret must have at least {_LEAST_BYTES} bytes")
+    return secret
+
+
+def origin_of(url: str) -> str:
+    """scheme://host[:port], the same for every spelling of one receiver."""
+    return split_target(url).origin
+
+
+def derive_secret(master: bytes, origin: str) -> bytes:
+    """Each receiver's own secret, so that none can sign for another."""
+    return hmac.digest(master, _SECRET_LABEL + origin.encode(), "sha256")
+
+
+def show_secret(secret: bytes) -> str:
+    return _PREFIX + b64encode(secret).decode()
+
+
+def sign(secret: bytes, message_id: str, timestamp: int, body: bytes) -> str:
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    return "v1," + b64encode(hmac.digest(secret, signed, "sha256")).decode()
+
+
+def signed_headers(
+    masters: Sequence[bytes], url: str, message_id: str, timestamp: int, body: bytes
+) -> dict[str, str]:
+    """The three headers of one attempt; one signature for each master, the current one first."""
+    origin = origin_of(url)
+    signatures = [sign(derive_secret(master, origin), message_id, timestamp, body) for master in masters]
+    return {
+        "webhook-id": message_id,
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": " ".join(signatures),
+    }

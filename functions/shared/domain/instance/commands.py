@@ -1,0 +1,229 @@
+"""What a caller may ask of an instance: the new record, or a refusal that names the status."""
+
+from dataclasses import replace
+from datetime import datetime
+
+from functions.shared.domain.errors import Conflict, Fault
+from functions.shared.domain.instance.decision import Decision, Policy
+from functions.shared.domain.instance.health import HealthCheck
+from functions.shared.domain.instance.machine import Machine, MachineState, machine_state
+from functions.shared.domain.instance.progress import end_startup
+from functions.shared.domain.instance.record import Action, Instance, Operation, Spec
+from functions.shared.domain.instance.status import RESTARTABLE, STARTABLE, STOPPABLE, Status
+
+_SUPERSEDED = Fault("OPERATION_SUPERSEDED", "Another operation took its place")
+
+
+def begin_create(
+    *,
+    instance_id: str,
+    name: str,
+    spec: Spec,
+    webhook_url: str | None,
+    actor: str,
+    correlation_id: str,
+    now: datetime,
+    policy: Policy,
+) -> Decision:
+    record = Instance(
+        id=instance_id,
+        name=name,
+        spec=spec,
+        status=Status.CREATING,
+        created_at=now,
+        updated_at=now,
+        deadline_at=now + policy.purchase_wait,
+        next_check_at=now,
+        actor=actor,
+        correlation_id=correlation_id,
+        webhook_url=webhook_url,
+        region=spec.region,
+    )
+    return Decision(record, now, policy, now, actor).note("instance.creating")
+
+
+def begin_import(
+    *,
+    instance_id: str,
+    name: str,
+    machine: Machine,
+    webhook_url: str | None,
+    actor: str,
+    correlation_id: str,
+    now: datetime,
+    policy: Policy,
+) -> Decision:
+    """A machine that somebody else bought: looked after from now on, and kept whatever fails."""
+    reading = machine_state(machine)
+    status = {MachineState.RUNNING: Status.RUNNING, MachineState.EXITED: Status.EXITED}.get(
+        reading, Status.STARTING
+    )
+    record = Instance(
+        id=instance_id,
+        name=name,
+        spec=Spec(
+            product_name=machine.product_name,
+            template_id="",
+            gpu_num=machine.gpu_num or 1,
+            rootfs_size=machine.rootfs_size or 0,
+            billing_mode=machine.billing_mode or "onDemand",
+            keep_on_failure=True,
+        ),
+        status=status,
+        created_at=now,
+        updated_at=now,
+        deadline_at=now + policy.boot_wait if status is Status.STARTING else None,
+        next_check_at=now if status is Status.STARTING else None,
+        actor=actor,
+        correlation_id=correlation_id,
+        webhook_url=webhook_url,
+        machine_id=machine.id,
+        region=machine.region,
+        product_id=machine.product_id,
+        novita_status=machine.status,
+        endpoints=machine.endpoints,
+        seen_at=now,
+        ready_at=now if status is Status.RUNNING else None,
+    )
+    return Decision(record, now, policy, now, actor).note(f"instance.{status}", "imported")
+
+
+def begin_start(
+    decision: Decision, operation_id: str, check: HealthCheck, webhook_url: str | None = None
+) -> Decision:
+    record = decision.record
+    if record.starting_again:
+        raise _in_progress(record)
+    if record.status not in STARTABLE or _without_machine(record):
+        raise _refusal("INSTANCE_NOT_STARTABLE", record, "started")
+    return _bring_up(decision, Action.START, operation_id, check, webhook_url)
+
+
+def begin_restart(
+    decision: Decision, operation_id: str, check: HealthCheck, webhook_url: str | None = None
+) -> Decision:
+    record = decision.record
+    if record.starting_again:
+        raise _in_progress(record)
+    if record.status not in RESTARTABLE:
+        raise _refusal("INSTANCE_NOT_RESTARTABLE", record, "restarted")
+    return _bring_up(decision, Action.RESTART, operation_id, check, webhook_url)
+
+
+def begin_stop(decision: Decision, operation_id: str) -> Decision:
+    record = decision.record
+    if record.status not in STOPPABLE or _without_machine(record):
+        raise _refusal("INSTANCE_NOT_STOPPABLE", record, "stopped")
+    decision = _operate(decision, Action.STOP, operation_id)
+    return decision.move(
+        Status.STOPPING,
+        pending=Action.STOP,
+        deadline_at=None,
+        health_check=None,
+        error=None,
+        next_check_at=decision.now,
+    )
+
+
+def begin_delete(decision: Decision, operation_id: str) -> Decision:
+    """Idempotent: deleting what is being deleted changes nothing."""
+    record = decision.record
+    if record.status in (Status.DELETING, Status.TERMINATED):
+        return decision
+    decision = _operate(decision, Action.DELETE, operation_id)
+    decision = decision.move(
+        Status.DELETING,
+        deadline_at=None,
+        pending=None,
+        health_check=None,
+        next_check_at=decision.now,
+        vanished=(),  # whatever of it returns is to be deleted, now that somebody asks
+    )
+    return decision.add_cleanup(record.machine_id, Action.DELETE) if record.machine_id else decision
+
+
+def begin_again(decision: Decision) -> Decision:
+    """A machine is bought after all, for an instance that failed and has none: a purchase like the first."""
+    if why := _not_again(decision.record):
+        raise Conflict("NOT_REDRIVABLE", f"{decision.record.id} {why}")
+    fresh = begin_create(
+        instance_id=decision.record.id,
+        name=decision.record.name,
+        spec=decision.record.spec,
+        webhook_url=decision.record.webhook_url,
+        actor=decision.record.actor,
+        correlation_id=decision.record.correlation_id,
+        now=decision.now,
+        policy=decision.policy,
+    ).record
+    kept = (
+        "created_at",
+        "version",
+        "token",
+        "sequence",
+        "purchases",
+        "gone",
+        "operation",
+        "last_used_at",
+    )
+    kept_values = {name: getattr(decision.record, name) for name in kept}
+    status = decision.record.status
+    return replace(decision, record=replace(fresh, **kept_values, status=status)).move(Status.CREATING)
+
+
+def _not_again(record: Instance) -> str | None:
+    if record.status is not Status.FAILED:
+        return f"is {record.status}, not failed"
+    if record.machine:
+        return f"has the machine {record.machine}: start or delete it"
+    if record.duties or record.unsettled:
+        return "has not settled yet: a machine may still have to be given back"
+    if not record.spec.template_id:
+        return "was imported, so that there is nothing to buy again"
+    return None
+
+
+def _bring_up(
+    decision: Decision, action: Action, operation_id: str, check: HealthCheck, webhook_url: str | None
+) -> Decision:
+    stops = tuple(d for d in decision.record.duties if d.action is not Action.STOP)
+    decision = _operate(decision, action, operation_id).move(
+        Status.STARTING,
+        pending=action,
+        health_check=check,
+        health=None,
+        error=None,
+        duties=stops,
+        deadline_at=decision.now + decision.policy.boot_wait,
+        next_check_at=decision.now,
+        webhook_url=webhook_url or decision.record.webhook_url,
+    )
+    return decision.note("startup.initiated")
+
+
+def _operate(decision: Decision, kind: Action, operation_id: str) -> Decision:
+    again = decision.record.starting_again
+    decision = end_startup(decision, _SUPERSEDED) if again else decision.operate("failed", _SUPERSEDED)
+    operation = Operation(
+        operation_id, kind, "initiated", decision.actor, decision.now, (("initiated", decision.now),)
+    )
+    return replace(decision.having(operation=operation), operations=(*decision.operations, operation))
+
+
+def _without_machine(record: Instance) -> bool:
+    """It has none, or none for long: one that is being deleted cannot be brought back."""
+    owed = (task for task in record.duties if task.machine_id == record.machine_id)
+    leaving = any(task.action is Action.DELETE for task in owed)
+    return record.machine is None or leaving
+
+
+def _in_progress(record: Instance) -> Conflict:
+    why = f"{record.id} is {record.status}: it is being started already"
+    return Conflict("STARTUP_OPERATION_IN_PROGRESS", why, details={"status": record.status})
+
+
+def _refusal(code: str, record: Instance, verb: str) -> Conflict:
+    why = " and has no machine" if _without_machine(record) else ""
+    return Conflict(
+        code, f"{record.id} is {record.status}{why} and cannot be {verb}", details={"status": record.status}
+    )

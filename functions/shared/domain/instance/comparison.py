@@ -1,0 +1,142 @@
+"""Novita's whole list against all that is known here: what matches, what is missing, what is too much."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from functions.shared.domain.errors import Fault
+from functions.shared.domain.ids import Mark, read_mark
+from functions.shared.domain.instance.machine import Machine, MachineState, machine_state
+from functions.shared.domain.instance.record import Action, Instance
+
+
+class DifferenceKind(StrEnum):
+    FOLLOWED = "followed"  # Novita shows something that the record does not know yet
+    DOUBTED = "doubted"  # absent from the list: a get by id tells
+    SURPLUS = "surplus"  # a machine with an instance's mark that is not its machine
+    ORPHAN = "orphan"  # a machine with our mark, and no record
+
+
+@dataclass(frozen=True)
+class Difference:
+    kind: DifferenceKind
+    machine_id: str
+    instance_id: str
+    action: str  # the status that the record has then; look; adopt, delete; announce, keep
+    done: bool = False  # by this comparison
+
+
+@dataclass(frozen=True)
+class ComparisonReport:
+    complete: bool  # everything was looked at in the time there was
+    known: int  # records that have a machine
+    braked: bool = False
+    findings: tuple[Difference, ...] = ()
+    fault: Fault | None = None  # why Novita's list could not be read
+
+    def of(self, kind: DifferenceKind) -> Iterator[Difference]:
+        return (one for one in self.findings if one.kind is kind)
+
+    def counts(self) -> dict[str, int | bool]:
+        return {
+            "complete": self.complete,
+            "braked": self.braked,
+            "known": self.known,
+            "changed": sum(one.done for one in self.findings if one.kind is not DifferenceKind.ORPHAN),
+            "unlisted": sum(1 for _ in self.of(DifferenceKind.DOUBTED)),
+            "surplus": sum(1 for _ in self.of(DifferenceKind.SURPLUS)),
+            "orphans": sum(1 for _ in self.of(DifferenceKind.ORPHAN)),
+            "orphans_deleted": sum(
+                one.done and one.action == "delete" for one in self.of(DifferenceKind.ORPHAN)
+            ),
+        }
+
+
+_FEW = 3
+_SHARE = 0.2
+
+
+@dataclass(frozen=True)
+class MarkedMachine:
+    """A machine with our mark that its record does not know."""
+
+    machine: Machine
+    mark: Mark
+
+
+@dataclass(frozen=True)
+class Comparison:
+    matched: tuple[tuple[Instance, Machine], ...]
+    unlisted: tuple[Instance, ...]  # absent from the list, which proves nothing
+    unknown: tuple[tuple[Instance, MarkedMachine], ...]
+    returned: tuple[
+        tuple[Instance, MarkedMachine], ...
+    ]  # confirmed gone, and listed all the same: most likely a lag
+    orphans: tuple[MarkedMachine, ...]  # a mark of ours, and no record
+    known: int
+
+    @property
+    def at_once(self) -> float:
+        """As much as one sweep may end or orphan of what it knew."""
+        return max(_FEW, _SHARE * self.known)
+
+    def alarming(self, new_orphans: int) -> bool:
+        """Too much at once to be believed: more likely the list is wrong, or we look at the wrong account."""
+        return len(self.unlisted) + new_orphans > self.at_once
+
+
+def compare(
+    machines: Iterable[Machine],
+    records: Iterable[Instance],
+    marked: Mapping[str, Instance | None],
+    deployment: str,
+    *,
+    missed_since: datetime,
+) -> Comparison:
+    """`records` are all that may have a machine; `marked` has the record of every id that a mark names.
+
+    A machine that was seen after `missed_since` may not be in the list yet, so that it is not missed.
+    """
+    present = {machine.id: machine for machine in machines if machine_state(machine) is not MachineState.GONE}
+    having = {record.machine: record for record in records if record.machine}
+    unknown, returned, orphans = [], [], []
+    for machine in present.values():
+        mark = read_mark(machine.name, deployment)
+        if machine.id in having or mark is None:
+            continue
+        record = marked.get(mark.instance_id)
+        if record is None:
+            orphans.append(MarkedMachine(machine, mark))
+        elif machine.id in record.gone:
+            returned.append((record, MarkedMachine(machine, mark)))
+        elif not _known(record, machine.id):
+            unknown.append((record, MarkedMachine(machine, mark)))
+    return Comparison(
+        tuple((record, present[id_]) for id_, record in having.items() if id_ in present),
+        tuple(
+            record
+            for id_, record in having.items()
+            if id_ not in present and not _leaving(record) and _seen_at(record) <= missed_since
+        ),
+        tuple(unknown),
+        tuple(returned),
+        tuple(orphans),
+        len(having),
+    )
+
+
+def _known(record: Instance, machine_id: str) -> bool:
+    """Its own machine, or one that is being given back."""
+    return machine_id == record.machine_id or any(task.machine_id == machine_id for task in record.duties)
+
+
+def _leaving(record: Instance) -> bool:
+    """We are deleting it, so that its absence is what we wait for; the duty asks by id."""
+    return any(
+        task.machine_id == record.machine_id and task.action is Action.DELETE for task in record.duties
+    )
+
+
+def _seen_at(record: Instance) -> datetime:
+    return record.seen_at or record.created_at

@@ -1,0 +1,70 @@
+"""The one decision: from a record and something learned to what comes next; its neighbours have the rules."""
+
+from dataclasses import replace
+from datetime import datetime
+
+from functions.shared.domain.instance import outcomes, purchases, sightings
+from functions.shared.domain.instance.decision import Decision, Policy
+from functions.shared.domain.instance.observations import (
+    ActionTaken,
+    CallPostponed,
+    CallRefused,
+    DeadLettered,
+    HealthChecked,
+    NameNotListed,
+    NotFoundById,
+    NotListed,
+    Observation,
+    PurchasesRead,
+    Reappeared,
+    Seen,
+    Tick,
+    UnknownMachine,
+)
+from functions.shared.domain.instance.progress import check_deadline, proceed
+from functions.shared.domain.instance.record import Instance
+
+
+def decide(
+    record: Instance,
+    observation: Observation,
+    now: datetime,
+    policy: Policy,
+    *,
+    step: datetime | None = None,
+    actor: str = "system",
+) -> Decision:
+    """Pure. `step` is when the step began that this decision belongs to; without it, a new one begins."""
+    decision = _learn(Decision(record, now, policy, step or now, actor), observation)
+    return decision if decision.call else proceed(decision)
+
+
+def _learn(decision: Decision, observation: Observation) -> Decision:
+    match observation:
+        case Tick():
+            return check_deadline(decision)
+        case PurchasesRead():
+            return purchases.purchases_read(decision, observation.purchases)
+        case NameNotListed():
+            return purchases.name_not_listed(decision, observation.purchase, observation.began)
+        case Seen():
+            decision = replace(decision, again_at=observation.again_at)
+            return sightings.seen(decision, observation.machine, observation.began)
+        case NotFoundById():
+            return sightings.not_found(decision, observation.machine_id, observation.began)
+        case NotListed():
+            return sightings.not_listed(decision, observation.machine_id, observation.began)
+        case UnknownMachine():
+            return purchases.unknown_machine(decision, observation.machine_id, booked=observation.booked)
+        case Reappeared():
+            return purchases.reappeared(decision, observation.machine_id)
+        case DeadLettered():
+            return outcomes.dead_lettered(decision, observation.queue, observation.fault)
+        case ActionTaken():
+            return outcomes.action_taken(decision, observation.act, observation.at)
+        case CallRefused():
+            return outcomes.call_refused(decision, observation)
+        case CallPostponed():
+            return outcomes.call_postponed(decision, observation.fault, observation.wait_seconds)
+        case HealthChecked():
+            return outcomes.health_checked(decision, observation.report, observation.began)

@@ -1,0 +1,145 @@
+"""What a decision consists of, and how one grows: moves, notes, calls, due times."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from functions.shared.domain.errors import Fault
+from functions.shared.domain.instance.boot_times import BootTime
+from functions.shared.domain.instance.observations import Call
+from functions.shared.domain.instance.record import Action, CleanupTask, Event, Instance, Operation
+from functions.shared.domain.instance.status import Status
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The waits that decisions are made with."""
+
+    poll: timedelta = timedelta(seconds=30)
+    purchase_wait: timedelta = timedelta(minutes=60)
+    boot_wait: timedelta = timedelta(minutes=20)
+    settle: timedelta = timedelta(seconds=120)
+    gone_confirm: timedelta = timedelta(seconds=10)
+
+    @property
+    def gone_after(self) -> timedelta:
+        """How long a machine must stay not found until it is gone."""
+        return max(self.gone_confirm, self.settle)
+
+
+@dataclass(frozen=True)
+class Decision:
+    record: Instance
+    now: datetime
+    policy: Policy
+    step: datetime  # when the step began: what was asked in it is not asked again
+    actor: str = "system"
+    events: tuple[Event, ...] = ()
+    operations: tuple[Operation, ...] = ()  # every operation that changed, as it is now
+    call: Call | None = None  # to be made before anything else is decided
+    pause: datetime | None = None  # nothing more can be done in this step; go on then
+    again_at: datetime | None = None  # the next look is then, whatever is likely
+    boot_time: BootTime | None = None  # it has just come up: something to learn from
+
+    def having(self, **changes: Any) -> "Decision":
+        return replace(self, record=replace(self.record, **changes))
+
+    def ask(self, call: Call) -> "Decision":
+        return replace(self, call=call)
+
+    def wait_until(self, at: datetime) -> "Decision":
+        return replace(self, pause=at)
+
+    def with_cleanup(self, task: CleanupTask) -> "Decision":
+        duties = (task if held.machine_id == task.machine_id else held for held in self.record.duties)
+        return self.having(duties=tuple(duties))
+
+    def due(self, at: datetime | None) -> "Decision":
+        return self.having(next_check_at=at)
+
+    def move(
+        self, status: Status, reason: str | None = None, fault: Fault | None = None, **changes: Any
+    ) -> "Decision":
+        """The one way a status changes; a move that the table does not allow changes nothing."""
+        if not self.record.may_become(status):
+            return self
+        changed = self.having(status=status, updated_at=self.now, waiting=None, **changes)
+        health = self.record.health if status in (Status.READY, Status.FAILED) else None
+        return changed.note(f"instance.{status}", reason, fault, health)
+
+    def note(
+        self,
+        type_: str,
+        reason: str | None = None,
+        error: Fault | None = None,
+        health: Mapping[str, Any] | None = None,
+    ) -> "Decision":
+        record = self.record
+        operation = self._operation_concerned()
+        began = operation.began_at if operation else record.created_at
+        event = Event(
+            instance_id=record.id,
+            sequence=record.sequence + 1,
+            type=type_,
+            at=self.now,
+            status=record.status,
+            actor=self.actor,
+            correlation_id=record.correlation_id,
+            machine_id=record.machine_id,
+            region=record.region,
+            elapsed_ms=max(0, int((self.now - began).total_seconds() * 1000)),
+            reason=reason,
+            error=error,
+            health=health,
+            operation_id=operation.id if operation else None,
+            operation_kind=operation.kind if operation else None,
+            webhook_url=record.webhook_url,
+        )
+        return replace(self.having(sequence=event.sequence), events=(*self.events, event))
+
+    def _operation_concerned(self) -> Operation | None:
+        """The one under way, or ended by this very decision; what happens later is not of its doing."""
+        operation = self.record.operation
+        ended_before = operation and operation.ended and all(operation.id != o.id for o in self.operations)
+        return None if ended_before else operation
+
+    def operate(self, status: str, error: Fault | None = None) -> "Decision":
+        """Carry the operation under way on to its next phase, if there is one."""
+        operation = self.record.operation
+        if operation is None or operation.ended:
+            return self
+        changed = operation.to(status, self.now, error)
+        others = tuple(o for o in self.operations if o.id != changed.id)
+        return replace(self.having(operation=changed), operations=(*others, changed))
+
+    def attempted(self, action: Action) -> "Decision":
+        """Count a call to Novita for the operation under way."""
+        operation = self.record.operation
+        if operation is None or operation.ended or operation.kind is not action:
+            return self
+        changed = replace(operation, attempts=operation.attempts + 1)
+        others = tuple(o for o in self.operations if o.id != changed.id)
+        return replace(self.having(operation=changed), operations=(*others, changed))
+
+    def add_cleanup(self, machine_id: str, action: Action) -> "Decision":
+        """Take on the duty to delete or stop a machine; deleting outdoes stopping."""
+        record = self.record
+        others = tuple(d for d in record.duties if d.machine_id != machine_id)
+        held = next((d for d in record.duties if d.machine_id == machine_id), None)
+        if machine_id in record.gone or (held and held.action in (action, Action.DELETE)):
+            return self
+        seen_at = (record.seen_at if machine_id == record.machine_id else None) or self.now
+        return self.having(duties=(*others, CleanupTask(machine_id, action, seen_at)), next_check_at=self.now)
+
+
+def leave_to_its_step(record: Instance, decision: Decision) -> Decision:
+    """For whoever only looked: what is to be called is for the instance's own function to call, soon. And a
+    look postpones no step that was due, since somebody may be looking all the time: a delete that waits for
+    its call must be made, a deadline that has passed must be noticed."""
+    due = decision.record.next_check_at
+    if decision.call is not None:
+        due = decision.now
+    elif due and record.next_check_at:
+        due = min(due, record.next_check_at)
+    return replace(decision.due(due), call=None)

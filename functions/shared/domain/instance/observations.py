@@ -1,0 +1,173 @@
+"""What was learned, and the calls through which more can be learned or done."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from functions.shared.domain.errors import Fault
+from functions.shared.domain.instance.health import HealthReport
+from functions.shared.domain.instance.machine import Machine
+from functions.shared.domain.instance.record import Action, Purchase, Queue
+
+# Calls: what decide wants done next.
+
+
+@dataclass(frozen=True)
+class ReadPurchases:
+    """Read the instance's purchases."""
+
+
+@dataclass(frozen=True)
+class FindByName:
+    """Ask Novita's list for the machine of a purchase whose outcome is unclear."""
+
+    purchase: Purchase
+
+
+@dataclass(frozen=True)
+class WriteOffPurchase:
+    """Note that the machine of an unclear purchase never came to be."""
+
+    purchase: Purchase
+
+
+@dataclass(frozen=True)
+class Buy:
+    """Make one create call."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """Ask Novita for one machine."""
+
+    machine_id: str
+
+
+@dataclass(frozen=True)
+class Act:
+    action: Action
+    machine_id: str
+
+
+@dataclass(frozen=True)
+class CheckHealth:
+    """Ask the application inside whether it answers."""
+
+
+Call = ReadPurchases | FindByName | WriteOffPurchase | Buy | Look | Act | CheckHealth
+
+
+# Observations: what came of it. `began` is when the request that learned it was begun.
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Nothing was learned; time has passed."""
+
+
+@dataclass(frozen=True)
+class PurchasesRead:
+    purchases: tuple[Purchase, ...]
+
+
+@dataclass(frozen=True)
+class NameNotListed:
+    """Novita's list has no machine of that purchase's name."""
+
+    purchase: Purchase
+    began: datetime
+
+
+@dataclass(frozen=True)
+class Seen:
+    machine: Machine
+    began: datetime
+    again_at: datetime | None = None  # the list is read again then, by this instance's step or by others
+
+
+@dataclass(frozen=True)
+class NotFoundById:
+    """A get by id answered that there is no such machine."""
+
+    machine_id: str
+    began: datetime
+
+
+@dataclass(frozen=True)
+class NotListed:
+    """A complete list did not have the machine, which proves nothing."""
+
+    machine_id: str
+    began: datetime
+
+
+@dataclass(frozen=True)
+class UnknownMachine:
+    """A machine carries this instance's mark, and the record does not know it."""
+
+    machine_id: str
+    booked: bool  # its purchase now says so, so a look at the books settles it
+
+
+@dataclass(frozen=True)
+class Reappeared:
+    """A get by id shows a machine that was confirmed gone."""
+
+    machine_id: str
+
+
+@dataclass(frozen=True)
+class DeadLettered:
+    """A message that carried the record's current token failed in this queue for the last time."""
+
+    queue: Queue
+    fault: Fault
+
+
+@dataclass(frozen=True)
+class ActionTaken:
+    """Novita took the action."""
+
+    act: Act
+    at: datetime
+
+
+@dataclass(frozen=True)
+class CallRefused:
+    """Novita refused the action, or the purchase could not be made, and asking again will not help."""
+
+    fault: Fault
+    act: Act | None = None
+    capacity: bool = False
+    wrong_state: bool = False  # the machine is not in a state for it, perhaps because it was done already
+    unclear: bool = False  # Novita did not say whether it was done, and was asked often enough
+
+
+@dataclass(frozen=True)
+class CallPostponed:
+    """Not now: no slot, circuit open, Novita down, nothing on offer. Come back after the wait."""
+
+    fault: Fault
+    wait_seconds: float
+
+
+@dataclass(frozen=True)
+class HealthChecked:
+    report: HealthReport
+    began: datetime
+
+
+Observation = (
+    Tick
+    | PurchasesRead
+    | NameNotListed
+    | Seen
+    | NotFoundById
+    | NotListed
+    | UnknownMachine
+    | Reappeared
+    | DeadLettered
+    | ActionTaken
+    | CallRefused
+    | CallPostponed
+    | HealthChecked
+)

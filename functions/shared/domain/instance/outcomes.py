@@ -1,0 +1,86 @@
+"""What follows from how a call of ours went."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from functions.shared.domain.errors import Fault
+from functions.shared.domain.instance.decision import Decision
+from functions.shared.domain.instance.health import HealthReport
+from functions.shared.domain.instance.observations import Act, CallRefused, Look
+from functions.shared.domain.instance.progress import end_startup, fail, more_to_do, set_aside
+from functions.shared.domain.instance.record import Action, Queue
+from functions.shared.domain.instance.sightings import ready, stale
+from functions.shared.domain.instance.status import Status
+
+
+def action_taken(decision: Decision, act: Act, at: datetime) -> Decision:
+    record = decision.record
+    for task in record.duties:
+        if task.machine_id == act.machine_id:
+            decision = decision.with_cleanup(replace(task, asked_at=at, checked_at=decision.step))
+    if act.machine_id != record.machine_id:
+        return decision
+    decision = decision.having(acted_at=at, looked_at=decision.step, waiting=None)
+    if act.action is not record.pending:
+        return decision.operate("monitoring") if record.status is Status.DELETING else decision
+    coming_up = record.status is Status.STARTING
+    deadline = decision.now + decision.policy.boot_wait if coming_up else None
+    return decision.having(pending=None, deadline_at=deadline).operate("monitoring")
+
+
+def call_refused(decision: Decision, refusal: CallRefused) -> Decision:
+    record, fault, act = decision.record, refusal.fault, refusal.act
+    if act is None:
+        return fail(decision, fault) if record.status is Status.CREATING else decision
+    if any(task.machine_id == act.machine_id for task in record.duties):
+        return _ask_again(decision, act, fault)
+    if act.action is not record.pending or act.machine_id != record.machine_id:
+        return decision
+    if refusal.wrong_state and act.action is Action.START:  # it runs already, or is still being stopped
+        return _ask_again(decision.having(needs_look=True), act, fault)
+    if refusal.wrong_state:  # perhaps done already: the next look tells
+        return action_taken(decision, act, decision.now)
+    if act.action is Action.STOP:
+        return _ask_again(decision, act, fault)
+    if refusal.capacity or refusal.unclear:
+        return _as_it_was(decision, act, fault)
+    return fail(decision, fault)
+
+
+def _ask_again(decision: Decision, act: Act, fault: Fault) -> Decision:
+    """It may go on costing money, so the next step asks again, unless a look shows that it is done."""
+    return decision.having(waiting=fault).ask(Look(act.machine_id))
+
+
+def _as_it_was(decision: Decision, act: Act, fault: Fault) -> Decision:
+    """Nothing was done, as far as anybody knows. What was to be restarted may run on: the next look tells."""
+    if act.action is Action.RESTART:
+        return end_startup(decision.having(pending=None, health_check=None), fault)
+    decision = decision.move(
+        Status.EXITED, fault.code, fault, pending=None, deadline_at=None, health_check=None
+    )
+    return end_startup(decision, fault)
+
+
+def call_postponed(decision: Decision, fault: Fault, wait_seconds: float) -> Decision:
+    """What could not be done waits; what else there is to do, such as another machine to delete, does not."""
+    decision = decision.having(waiting=fault)
+    if decision.record.status is not Status.CREATING:
+        decision = set_aside(decision)
+        if more_to_do(decision):
+            return decision
+    wait = max(timedelta(seconds=wait_seconds), decision.policy.poll / 30)
+    return decision.wait_until(decision.now + wait)
+
+
+def dead_lettered(decision: Decision, queue: Queue, fault: Fault) -> Decision:
+    """Nobody goes on with it. Where looks are taken, and machines given back, the deadline decides."""
+    stuck = queue is decision.record.queue and queue is not Queue.MONITOR
+    return fail(decision, fault) if stuck else decision
+
+
+def health_checked(decision: Decision, report: HealthReport, began: datetime) -> Decision:
+    if decision.record.status is not Status.HEALTH_CHECKING or stale(decision, began):
+        return decision
+    decision = decision.having(probed_at=decision.step, health=report.as_json())
+    return ready(decision) if report.overall == "healthy" else decision

@@ -1,0 +1,255 @@
+"""When calls may go out and be tried again: circuits, back-off and Retry-After, as functions of the time."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+
+
+class CircuitState(StrEnum):
+    CLOSED = "CLOSED"
+    OPEN = "OPEN"
+    HALF_OPEN = "HALF_OPEN"
+
+
+# Half open follows half open when a probe is taken over, comes back, or was good and one more is wanted.
+NEXT_CIRCUIT_STATE: dict[CircuitState, frozenset[CircuitState]] = {
+    CircuitState.CLOSED: frozenset({CircuitState.OPEN}),
+    CircuitState.OPEN: frozenset({CircuitState.HALF_OPEN}),
+    CircuitState.HALF_OPEN: frozenset({CircuitState.HALF_OPEN, CircuitState.OPEN, CircuitState.CLOSED}),
+}
+
+CIRCUIT_NAMES = ("reads", "buys", "actions")
+
+LONGEST_OPEN_FACTOR = 8  # times the recovery time-out
+
+
+@dataclass(frozen=True, kw_only=True)
+class CircuitPolicy:
+    failure_threshold: int = 5
+    window: float = 30
+    recovery_timeout: float = 60
+    success_threshold: int = 2
+    cache_seconds: float = 5
+    probe_seconds: float = 15  # what a probe may take; one that takes longer may be taken over
+
+
+@dataclass(frozen=True)
+class Circuit:
+    """What all environments share; every transition raises the epoch, a counted failure does not."""
+
+    name: str
+    epoch: int = 0
+    state: CircuitState = CircuitState.CLOSED
+    failures: tuple[datetime, ...] = ()
+    openings: int = 0  # in a row: see `opened`
+    open_until: datetime | None = None
+    closed_at: datetime | None = None
+    successes: int = 0
+    lease: str = ""
+    lease_until: datetime | None = None
+
+
+@dataclass(frozen=True)
+class CircuitReport:
+    name: str
+    state: CircuitState
+    failures: int  # within the window
+    open_until: datetime | None
+    epoch: int
+    openings: int
+
+    def refuses(self, now: datetime) -> bool:
+        """Calls at this moment. One that nobody has asked since its time was over refuses nobody."""
+        return self.state is CircuitState.OPEN and self.open_until is not None and now < self.open_until
+
+
+@dataclass(frozen=True)
+class CircuitEvent:
+    id: str
+    type: str
+    timestamp: datetime
+    circuit: str
+    state: CircuitState
+    epoch: int
+    open_until: datetime | None
+
+
+@dataclass(frozen=True)
+class CallPermit:
+    """Send. Without an epoch the outcome is not counted: the circuit was passed by, or could not be read."""
+
+    circuit: str
+    epoch: int | None
+
+
+@dataclass(frozen=True)
+class ProbePermit:
+    """Make one cheap read, never a purchase, report it, and ask again; nobody else may meanwhile."""
+
+    leased: Circuit
+
+    @property
+    def circuit(self) -> str:
+        return self.leased.name
+
+
+@dataclass(frozen=True)
+class RefusedPermit:
+    circuit: str
+    retry_after: float
+
+
+Permit = CallPermit | ProbePermit | RefusedPermit
+
+
+def failures_within(circuit: Circuit, now: datetime, policy: CircuitPolicy) -> tuple[datetime, ...]:
+    oldest = now - timedelta(seconds=policy.window)
+    return tuple(at for at in circuit.failures if at >= oldest)
+
+
+def is_tripped(circuit: Circuit, now: datetime, policy: CircuitPolicy) -> bool:
+    """Enough failures to open, whoever counted the last: a crash before the opening write loses nothing."""
+    enough = len(failures_within(circuit, now, policy)) >= policy.failure_threshold
+    return circuit.state is CircuitState.CLOSED and enough
+
+
+def may_probe(circuit: Circuit, now: datetime) -> bool:
+    match circuit.state:
+        case CircuitState.CLOSED:
+            return False
+        case CircuitState.OPEN:
+            return _is_over(circuit.open_until, now)
+        case CircuitState.HALF_OPEN:
+            return _is_over(circuit.lease_until, now)
+
+
+def permit_without_probe(
+    circuit: Circuit, now: datetime, policy: CircuitPolicy
+) -> CallPermit | RefusedPermit:
+    """What a caller who gets no probe is told."""
+    soon = max(1.0, policy.cache_seconds)
+    if circuit.state is CircuitState.CLOSED:
+        if is_tripped(circuit, now, policy):
+            return RefusedPermit(circuit.name, soon)
+        return CallPermit(circuit.name, circuit.epoch)
+    if circuit.state is CircuitState.OPEN:
+        return RefusedPermit(circuit.name, _left(circuit.open_until, now) or soon)
+    return RefusedPermit(circuit.name, min(_left(circuit.lease_until, now) or soon, soon))
+
+
+def opened(circuit: Circuit, now: datetime, policy: CircuitPolicy, jitter: float) -> Circuit:
+    """Open, for longer each time in a row; closed for as long as the longest of these starts over."""
+    relapse = timedelta(seconds=policy.recovery_timeout * LONGEST_OPEN_FACTOR)
+    repeated = circuit.state is CircuitState.HALF_OPEN or (
+        circuit.closed_at is not None and now - circuit.closed_at < relapse
+    )
+    openings = circuit.openings + 1 if repeated else 1
+    return Circuit(
+        name=circuit.name,
+        epoch=circuit.epoch + 1,
+        state=CircuitState.OPEN,
+        failures=circuit.failures,
+        openings=openings,
+        open_until=now + timedelta(seconds=open_seconds(openings, policy, jitter)),
+    )
+
+
+def open_seconds(openings: int, policy: CircuitPolicy, jitter: float) -> float:
+    """The recovery time-out, then twice, four and eight times that, the upper half by chance (0 to 1)."""
+    if openings <= 1:
+        return policy.recovery_timeout
+    longest = policy.recovery_timeout * min(1 << min(openings - 1, 10), LONGEST_OPEN_FACTOR)
+    return longest / 2 * (1 + jitter)
+
+
+def leased(circuit: Circuit, lease: str, now: datetime, policy: CircuitPolicy) -> Circuit:
+    """Half open with one prober; a new epoch, so that whoever held the lease before has lost it."""
+    # Not shorter than the recovery time-out: a prober that dies costs one probe in that time, not more.
+    lasts = max(policy.recovery_timeout, policy.probe_seconds)
+    return replace(
+        circuit,
+        epoch=circuit.epoch + 1,
+        state=CircuitState.HALF_OPEN,
+        open_until=None,
+        lease=lease,
+        lease_until=now + timedelta(seconds=lasts),
+    )
+
+
+def after_good_probe(circuit: Circuit, now: datetime, policy: CircuitPolicy) -> Circuit:
+    successes = circuit.successes + 1
+    if successes < policy.success_threshold:
+        return replace(_released(circuit), successes=successes)
+    return Circuit(name=circuit.name, epoch=circuit.epoch + 1, openings=circuit.openings, closed_at=now)
+
+
+def after_bad_probe(circuit: Circuit, now: datetime, policy: CircuitPolicy, jitter: float) -> Circuit:
+    return opened(circuit, now, policy, jitter)
+
+
+def after_unsent_probe(circuit: Circuit) -> Circuit:
+    return _released(circuit)
+
+
+def event_of(circuit: Circuit, event_id: str, now: datetime) -> CircuitEvent | None:
+    """What is told of a circuit that has just become so; half open is nobody's news."""
+    if circuit.state is CircuitState.HALF_OPEN:
+        return None
+    kind = "circuit.opened" if circuit.state is CircuitState.OPEN else "circuit.closed"
+    return CircuitEvent(
+        id=event_id,
+        type=kind,
+        timestamp=now,
+        circuit=circuit.name,
+        state=circuit.state,
+        epoch=circuit.epoch,
+        open_until=circuit.open_until,
+    )
+
+
+def circuit_report(circuit: Circuit, now: datetime, policy: CircuitPolicy) -> CircuitReport:
+    failures = len(failures_within(circuit, now, policy))
+    return CircuitReport(
+        circuit.name, circuit.state, failures, circuit.open_until, circuit.epoch, circuit.openings
+    )
+
+
+def _released(circuit: Circuit) -> Circuit:
+    return replace(circuit, epoch=circuit.epoch + 1, lease="", lease_until=None)
+
+
+def _is_over(until: datetime | None, now: datetime) -> bool:
+    return until is None or now >= until
+
+
+def _left(until: datetime | None, now: datetime) -> float:
+    return max(0.0, (until - now).total_seconds()) if until else 0.0
+
+
+def retry_wait(
+    attempt: int, *, base: float, cap: float, chance: Callable[[], float] = random.random
+) -> float:
+    """After the given failed attempt (from 1): eightfold each time, and up to a quarter more or less, but
+    never more than the cap."""
+    wait = min(cap, base * 8.0 ** min(attempt - 1, 100))
+    return min(cap, wait * (0.75 + chance() / 2))
+
+
+def retry_after_seconds(header: str | None, now: datetime, longest: float) -> float | None:
+    """None where it says nothing; never more than `longest`, for a header may be wrong."""
+    text = (header or "").strip()
+    wait = float(text) if text.isascii() and text.isdigit() else _until(text, now)
+    return None if wait is None else min(max(wait, 0.0), longest)
+
+
+def _until(text: str, now: datetime) -> float | None:
+    if len(text) > 64:
+        return None
+    try:
+        when = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    return (when.replace(tzinfo=when.tzinfo or UTC) - now).total_seconds()

@@ -1,0 +1,84 @@
+"""Consuming a queue: each record on its own, a failed one back after a growing wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from aws_lambda_powertools.utilities.typing import LambdaContext
+from botocore.exceptions import ClientError
+
+from functions.shared.domain.errors import Fault, OstlerError
+from functions.shared.domain.instance.record import Queue
+from functions.shared.domain.messages import JobFailure, StepMessage, correlation_of
+from functions.shared.domain.resilience import retry_wait
+from functions.shared.platform.log import correlated, logger
+
+if TYPE_CHECKING:
+    from functions.shared.engine.step import CallHandlers
+    from functions.shared.platform.wiring import Wiring
+
+
+class _Processor(BatchProcessor):
+    def __init__(self, wiring: Wiring, queue: str) -> None:
+        super().__init__(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
+        self._wiring = wiring
+        self._queue = queue
+
+    def failure_handler(self, record: SQSRecord, exception: Any) -> Any:
+        """Failing, unlike waiting, is counted: after the last retry SQS makes it a dead letter."""
+        with correlated(correlation_of(record.body)):
+            self._fail(record, exception)
+        return super().failure_handler(record, exception)
+
+    def _fail(self, record: SQSRecord, exception: Any) -> None:
+        attempt = int(record.attributes.approximate_receive_count)
+        logger.error("record failed", exc_info=exception, attempt=attempt)
+        wired = self._wiring
+        if attempt > wired.settings.max_retry_attempts:
+            failure = JobFailure(type(exception[1]).__name__, why(exception[1]), attempt, wired.clock())
+            wired.dead_letters.note(record.message_id, failure)
+            wait = 0.0  # there is nothing left to wait for
+        else:
+            wait = retry_wait(
+                attempt, base=wired.settings.retry_base_seconds, cap=wired.settings.retry_cap_seconds
+            )
+        wired.queues.put_back(self._queue, record.receipt_handle, wait)
+
+
+def why(error: BaseException) -> Fault:
+    """Without what another party may have put into the text of its errors."""
+    name = type(error).__name__
+    if isinstance(error, OstlerError):
+        return Fault(error.code, error.message)
+    if isinstance(error, ClientError):
+        code = error.response.get("Error", {}).get("Code", "an error")
+        return Fault("INTERNAL_ERROR", f"AWS answered {code} to {error.operation_name}")
+    return Fault("INTERNAL_ERROR", f"{name}; the log has the rest")
+
+
+def consume(
+    event: dict[str, Any], context: LambdaContext, wiring: Wiring, queue: str, step: Callable[[str], None]
+) -> dict[str, Any]:
+    wiring.time_left = lambda: context.get_remaining_time_in_millis() / 1000
+
+    def take(record: SQSRecord) -> None:  # Powertools passes it by this name
+        step(record.body)
+
+    answer: dict[str, Any] = process_partial_response(  # type: ignore[assignment]
+        event=event, record_handler=take, processor=_Processor(wiring, queue), context=context
+    )
+    failed = len(answer["batchItemFailures"])
+    wiring.counts.add(queue, completed=len(event["Records"]) - failed, retried=failed)
+    return answer
+
+
+def consume_steps(
+    event: dict[str, Any], context: LambdaContext, wiring: Wiring, queue: Queue, handlers: CallHandlers
+) -> dict[str, Any]:
+    def step(body: str) -> None:
+        wiring.steps.take(StepMessage.from_json(body), queue, handlers)
+
+    return consume(event, context, wiring, queue, step)

@@ -1,0 +1,185 @@
+"""What is done about each difference between Novita's list and the records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from functions.shared.domain.errors import MachineNotFound, NovitaForNow, NovitaRefused
+from functions.shared.domain.ids import read_mark
+from functions.shared.domain.instance.comparison import Difference, DifferenceKind, MarkedMachine
+from functions.shared.domain.instance.decide import decide
+from functions.shared.domain.instance.decision import Decision, Policy, leave_to_its_step
+from functions.shared.domain.instance.machine import Machine, MachineState, machine_state
+from functions.shared.domain.instance.observations import (
+    NotFoundById,
+    NotListed,
+    Observation,
+    Reappeared,
+    Seen,
+    UnknownMachine,
+)
+from functions.shared.domain.instance.purchases import wants_machine
+from functions.shared.domain.instance.record import Instance
+from functions.shared.domain.instance.status import Status
+from functions.shared.platform.log import correlated, logger
+from functions.shared.platform.metrics import ORPHANS_DELETED, ORPHANS_FOUND, SURPLUS, measure
+
+if TYPE_CHECKING:
+    from functions.shared.engine.step import StepRunner
+    from functions.shared.novita.client import Novita
+    from functions.shared.stores.instances import Instances
+    from functions.shared.stores.machines import Orphans
+
+
+_SOON = timedelta(seconds=5)  # what is due by then needs no hint
+
+
+@dataclass(frozen=True)
+class Repair:
+    instances: Instances
+    orphans: Orphans
+    novita: Novita
+    steps: StepRunner
+    deployment: Callable[[], str]
+    policy: Policy
+    clock: Callable[[], datetime]
+    within: Callable[[], float]
+    delete_orphans: bool
+    orphan_age: timedelta
+    dry_run: bool = False  # says what would be done, and does nothing
+
+    def matched(self, record: Instance, machine: Machine, began: datetime) -> Difference | None:
+        """Only what is at rest: steps look after the others, and a write from here would undo one."""
+        if not record.at_rest:
+            self._hint(record, machine)
+            return None
+        decision = self._decided(record, Seen(machine, began))
+        if decision.events and self._changed_lately(record, began):
+            decision = self._asked(record, machine.id)
+        if not _differs(record, decision.record):
+            return None
+        done = self._stored(record, decision)
+        return Difference(DifferenceKind.FOLLOWED, machine.id, record.id, decision.record.status, done)
+
+    def _hint(self, record: Instance, machine: Machine) -> None:
+        """Its next look may be far away, since nobody expects it up so soon: it is taken now."""
+        due, soon = record.next_check_at, self.clock() + _SOON
+        changed = record.status is Status.STARTING and machine_state(machine) is not MachineState.ON_ITS_WAY
+        if changed and due and due > soon and not record.pending and not self.dry_run:
+            self.steps.enqueue(record, due)
+
+    def unlisted(self, record: Instance, began: datetime) -> Difference:
+        machine_id = record.machine_id or ""
+        if not record.at_rest:
+            return Difference(DifferenceKind.DOUBTED, machine_id, record.id, "look")
+        decision = self._decided(record, NotListed(machine_id, began))
+        return Difference(
+            DifferenceKind.DOUBTED, machine_id, record.id, "look", self._stored(record, decision)
+        )
+
+    def surplus(self, record: Instance, marked: MarkedMachine, began: datetime) -> Difference:
+        machine_id = marked.machine.id
+        logger.warning("surplus machine", instance_id=record.id, novita_id=machine_id)
+        action = "adopt" if wants_machine(record) else "delete"
+        if self.dry_run:
+            return Difference(DifferenceKind.SURPLUS, machine_id, record.id, action)
+        booked = self.instances.turned_out_bought(marked.mark, marked.machine, began)
+        decision = self._decided(record, UnknownMachine(machine_id, booked))
+        return self._surplus(record, machine_id, action, decision)
+
+    def returned(self, record: Instance, marked: MarkedMachine) -> Difference | None:
+        """A list that lags shows what is gone; only a get that shows it says that it never was."""
+        if not self._still_ours(marked):
+            return None
+        machine_id = marked.machine.id
+        logger.warning("machine is back", instance_id=record.id, novita_id=machine_id)
+        decision = self._decided(record, Reappeared(machine_id))
+        action = "delete" if decision.record.duties else "adopt"
+        return self._surplus(record, machine_id, action, decision)
+
+    def _surplus(self, record: Instance, machine_id: str, action: str, decision: Decision) -> Difference:
+        if done := self._stored(record, decision):
+            measure(SURPLUS, by=action)
+        return Difference(DifferenceKind.SURPLUS, machine_id, record.id, action, done)
+
+    def orphan(self, marked: MarkedMachine, *, may_delete: bool) -> Difference:
+        """Announced once, when first seen; deleted only where policy and age say so."""
+        found = Difference(DifferenceKind.ORPHAN, marked.machine.id, marked.mark.instance_id, "keep")
+        first_seen = self.orphans.first_seen(marked.machine.id)
+        if first_seen is None:
+            if done := not self.dry_run and self.orphans.announce(marked, self.clock()):
+                measure(ORPHANS_FOUND)
+            return replace(found, action="announce", done=done)
+        if not self.delete_orphans or not may_delete or self.clock() - first_seen < self.orphan_age:
+            return found
+        return replace(found, action="delete", done=not self.dry_run and self._deleted(marked))
+
+    def _changed_lately(self, record: Instance, began: datetime) -> bool:
+        """A list that lags shows it as it was before."""
+        latest = max(record.updated_at, record.acted_at or record.updated_at)
+        return began - latest < self.policy.settle
+
+    def _asked(self, record: Instance, machine_id: str) -> Decision:
+        """What a get by id tells, or nothing."""
+        began = self.clock()
+        try:
+            machine = self.novita.get(machine_id, within=self.within())
+        except MachineNotFound:
+            return self._decided(record, NotFoundById(machine_id, began))
+        except (NovitaForNow, NovitaRefused) as error:
+            logger.warning("machine not confirmed", novita_id=machine_id, code=error.code)
+            return Decision(record, began, self.policy, began)
+        return self._decided(record, Seen(machine, began))
+
+    def _deleted(self, marked: MarkedMachine) -> bool:
+        """Only what is, at this very moment, a machine with our mark and nobody's."""
+        if not self._still_ours(marked) or self._owned(marked):
+            return False
+        try:
+            self.novita.delete(marked.machine.id, within=self.within())
+        except (NovitaForNow, NovitaRefused) as error:
+            logger.warning("orphan not deleted", novita_id=marked.machine.id, code=error.code)
+            return False
+        logger.warning("orphan deleted", novita_id=marked.machine.id)
+        measure(ORPHANS_DELETED)
+        return True
+
+    def _owned(self, marked: MarkedMachine) -> bool:
+        """Read last, and consistently: it may have been imported while the sweep ran."""
+        return self.instances.get(marked.mark.instance_id) is not None or bool(
+            self.instances.owner(marked.machine.id)
+        )
+
+    def _still_ours(self, marked: MarkedMachine) -> bool:
+        try:
+            machine = self.novita.get(marked.machine.id, within=self.within())
+        except MachineNotFound:
+            return False
+        except (NovitaForNow, NovitaRefused) as error:
+            logger.warning("machine not confirmed", novita_id=marked.machine.id, code=error.code)
+            return False
+        return (
+            read_mark(machine.name, self.deployment()) == marked.mark
+            and machine_state(machine) is not MachineState.GONE
+        )
+
+    def _decided(self, record: Instance, observation: Observation) -> Decision:
+        return leave_to_its_step(record, decide(record, observation, self.clock(), self.policy))
+
+    def _stored(self, record: Instance, decision: Decision) -> bool:
+        """The version that was read is the claim: of two sweeps one stores, and neither undoes a step."""
+        if self.dry_run or not _differs(record, decision.record):
+            return False
+        with correlated(record.correlation_id, instance_id=record.id):
+            return self.steps.store(decision) is not None
+
+
+def _differs(before: Instance, after: Instance) -> bool:
+    """More than when it was last looked at: a running machine is not written anew every minute."""
+    same = replace(
+        after, looked_at=before.looked_at, seen_at=before.seen_at, next_check_at=before.next_check_at
+    )
+    return same != before

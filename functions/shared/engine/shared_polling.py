@@ -1,0 +1,243 @@
+"""Watching many machines at the price of one: Novita's list, read by one process at a time for all."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from functions.shared.domain.errors import NotNow
+from functions.shared.domain.instance import shared_polling as crowd
+from functions.shared.domain.instance.machine import Endpoint, Machine
+from functions.shared.domain.instance.observations import Seen
+from functions.shared.domain.instance.record import Instance
+from functions.shared.domain.instance.shared_polling import PollingPace
+from functions.shared.platform.log import logger
+from functions.shared.stores.table import TABLE_FAILED, ConditionFailed, Due, Item, Table, Write, millis
+
+if TYPE_CHECKING:
+    from functions.shared.novita.client import Novita
+    from functions.shared.stores.cache import SharedCache
+    from functions.shared.stores.instances import Instances
+
+
+LIST_KEY = "list"
+_PATIENCE = (0.0, 0.3, 0.7, 1.0)  # seconds that are spent on waiting for another process's read
+_LEASE = ("lease#list", "lease")
+# Nobody is reading, or whoever was has been at it for longer than a read may take.
+_FREE = "attribute_not_exists(pk) OR leaseUntil <= :now"
+# It was not taken over meanwhile.
+_MINE = "holder = :holder"
+
+
+@dataclass(frozen=True)
+class ListSnapshot:
+    """The whole list as one read showed it. `began` is when that read was begun."""
+
+    began: datetime
+    machines: Mapping[str, Machine]
+    calls: int  # what it took: one for each page
+
+
+class SharedList:
+    def __init__(
+        self,
+        novita: Novita,
+        cache: SharedCache,
+        table: Table,
+        clock: Callable[[], datetime],
+        wait: Callable[[float], None],
+    ) -> None:
+        self._novita = novita
+        self._cache = cache
+        self._table = table
+        self._clock = clock
+        self._wait = wait
+        self._known: tuple[str, ListSnapshot] | None = None
+
+    def newest(self) -> ListSnapshot | None:
+        """What the last read showed, however old; one look at the table, no call to Novita."""
+        held = self._cache.newest(LIST_KEY)
+        if held is None:
+            return None
+        if self._known is None or self._known[0] != held.stamp:
+            try:
+                self._known = (held.stamp, _from_json(held.value))
+            except (KeyError, TypeError, ValueError) as error:  # written by another version
+                logger.warning("shared list not read", error=type(error).__name__)
+                return None
+        return self._known[1]
+
+    def shared(self, within: float, newer_than: datetime | None) -> tuple[ListSnapshot, bool]:
+        """A list newer than that, and whether it was read here: one process reads, the others wait a moment.
+
+        NotNow where they would have to wait longer.
+        """
+        listed = self._read(within, newer_than)
+        if listed:
+            return listed, True
+        for pause in _PATIENCE:
+            self._wait(pause)
+            found = self.newest()
+            if found and (newer_than is None or found.began > newer_than):
+                return found, False
+        raise NotNow("RATE_LIMIT_EXCEEDED", "Novita's list is being read; it is shared", retry_after=2.0)
+
+    def _read(self, within: float, newer_than: datetime | None) -> ListSnapshot | None:
+        """None where another process is at it, or has just been."""
+        lease = self._take(within)
+        if lease is None:
+            return None
+        try:
+            newest = self.newest()
+            if newest and (newer_than is None or newest.began > newer_than):
+                return None  # somebody was quicker
+            began = self._clock()
+            machines, calls = self._novita.list_counted(within=within)
+            listed = ListSnapshot(began, {machine.id: machine for machine in machines}, calls)
+            self._cache.put(LIST_KEY, _to_json(listed))
+            return listed
+        finally:
+            self._give_back(lease)
+
+    def _take(self, within: float) -> Item | None:
+        now = self._clock()
+        until = now + timedelta(seconds=within + 1)
+        item: Item = {
+            "pk": _LEASE[0],
+            "sk": _LEASE[1],
+            "kind": "lease",
+            "holder": secrets.token_hex(6),
+            "leaseUntil": millis(until),
+        }
+        try:
+            self._table.put(Write(item, _FREE, {":now": millis(now)}))
+        except ConditionFailed:
+            return None
+        except TABLE_FAILED as error:
+            logger.warning("list lease not reached", error=type(error).__name__)
+        return item
+
+    def _give_back(self, lease: Item) -> None:
+        try:
+            self._table.put(Write({**lease, "leaseUntil": 0}, _MINE, {":holder": lease["holder"]}))
+        except ConditionFailed:
+            return
+        except TABLE_FAILED as error:
+            logger.warning("list lease not given back", error=type(error).__name__)
+
+
+def _to_json(listed: ListSnapshot) -> Any:
+    """Without what is empty: most machines have no error and no reclaim time."""
+    return {
+        "began": listed.began.timestamp(),
+        "calls": listed.calls,
+        "machines": [_machine_to_json(machine) for machine in listed.machines.values()],
+    }
+
+
+def _machine_to_json(machine: Machine) -> Any:
+    facts = {name: value for name, value in vars(machine).items() if value not in ("", None, ())}
+    for name in ("spot_reclaim_at", "created_at"):
+        if name in facts:
+            facts[name] = facts[name].timestamp()
+    if machine.endpoints:
+        facts["endpoints"] = [[end.port, end.type, end.address] for end in machine.endpoints]
+    return facts
+
+
+def _from_json(stored: Any) -> ListSnapshot:
+    machines = [_machine_from_json(facts) for facts in stored["machines"]]
+    began = datetime.fromtimestamp(stored["began"], UTC)
+    return ListSnapshot(began, {machine.id: machine for machine in machines}, stored["calls"])
+
+
+def _machine_from_json(facts: Any) -> Machine:
+    times = {
+        name: datetime.fromtimestamp(facts[name], UTC)
+        for name in ("spot_reclaim_at", "created_at")
+        if name in facts
+    }
+    endpoints = tuple(Endpoint(*end) for end in facts.get("endpoints", ()))
+    return Machine(**{"name": "", "status": "", **facts, **times, "endpoints": endpoints})
+
+
+_MOST_TOLD = 200  # instances that one read sets going at once; the others are due on their own account
+_SPARE_SECONDS = 15.0
+_SKEW = timedelta(seconds=0.05)  # of clocks, so that whoever comes in time to read does
+_HORIZON = timedelta(seconds=20)  # for each second of the interval: who is due later is as good as at rest
+
+
+@dataclass
+class SharedPolling:
+    shared_list: SharedList
+    due: Due
+    instances: Instances
+    enqueue: Callable[[Instance, datetime], None]
+    deployment: Callable[[], str]
+    clock: Callable[[], datetime]
+    time_left: Callable[[], float]
+    pace: PollingPace
+    list_lag: timedelta  # what a list shows may be this much older than the request for it
+    _counted: tuple[datetime, int] | None = None  # how many are on their way in the list that began then
+
+    def look(self, record: Instance, machine_id: str, within: float) -> Seen | None:
+        """What the shared list shows of the machine; None where a get has to be asked instead."""
+        if record.needs_look:
+            return None
+        known, again_at = self.shared_list.newest(), None
+        if self._crowded():
+            listed, again_at = self._current(known, machine_id, within)
+        elif known and self._fresh(known) and known.began > (record.seen_at or record.created_at):
+            listed = known  # the last of a crowd need no call of their own
+        else:
+            return None
+        machine = listed.machines.get(machine_id)
+        usable = listed.began - self.list_lag > crowd.last_action_at(record, machine_id)
+        if machine is None or not usable or not crowd.list_suffices(record, machine):
+            return None
+        return Seen(machine, listed.began, again_at=again_at)
+
+    def _crowded(self) -> bool:
+        """So many are waited for, whenever each is due, that one list costs less than a get for each."""
+        until = self.clock() + _HORIZON * self.pace.poll_seconds
+        return len(self.due.overdue("instance", until, self.pace.share_from)) >= self.pace.share_from
+
+    def _current(
+        self, known: ListSnapshot | None, own_id: str, within: float
+    ) -> tuple[ListSnapshot, datetime | None]:
+        """The list, and when this instance's step looks again: who read it reads it the next time, too."""
+        others_look = self.clock() + timedelta(seconds=self.pace.poll_seconds)
+        if known and self.clock() + _SKEW < self._again_at(known):
+            return known, others_look
+        listed, mine = self.shared_list.shared(within, known.began if known else None)
+        if not mine:
+            return listed, others_look
+        self._tell(known, listed, own_id)
+        return listed, self._again_at(listed) if self._waiting(listed) >= self.pace.share_from else None
+
+    def _fresh(self, listed: ListSnapshot) -> bool:
+        return self.clock() - listed.began < timedelta(seconds=self.pace.list_ttl)
+
+    def _again_at(self, listed: ListSnapshot) -> datetime:
+        return listed.began + timedelta(seconds=self.pace.pause(self._waiting(listed), listed.calls))
+
+    def _waiting(self, listed: ListSnapshot) -> int:
+        if self._counted is None or self._counted[0] != listed.began:
+            self._counted = listed.began, crowd.count_coming_up(listed.machines, self.deployment())
+        return self._counted[1]
+
+    def _tell(self, before: ListSnapshot | None, after: ListSnapshot, own_id: str) -> None:
+        """Those whose machine is seen in another state look now: at this very list, each on its own."""
+        if before is None:
+            return
+        news = crowd.changed_machines(before.machines, after.machines, self.deployment())
+        for told, (instance_id, machine) in enumerate(news):
+            if told >= _MOST_TOLD or self.time_left() < _SPARE_SECONDS:
+                logger.warning("not all were told", told=told)
+                return
+            record = self.instances.get(instance_id)
+            if record and record.machine_id == machine.id != own_id and record.next_check_at:
+                self.enqueue(record, record.next_check_at)

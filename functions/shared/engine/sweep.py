@@ -1,0 +1,112 @@
+"""Level-triggered repair: messages may be lost, records are not, so what is overdue gets a new message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from functions.shared.domain.messages import DeliveryMessage
+from functions.shared.platform.log import logger
+from functions.shared.platform.metrics import OLDEST_OVERDUE, OVERDUE, measure
+from functions.shared.stores.deliveries import read_delivery
+from functions.shared.stores.instances import read_record
+
+if TYPE_CHECKING:
+    from functions.shared.engine.step import StepRunner
+    from functions.shared.platform.aws import Queues
+    from functions.shared.stores.table import Due, Item
+
+_AT_ONCE = 500
+_SPARE_SECONDS = 10.0  # left to whoever reads Novita's list afterwards
+
+
+@dataclass(frozen=True)
+class Sweep:
+    due: Due
+    queues: Queues
+    steps: StepRunner
+    clock: Callable[[], datetime]
+    grace: timedelta  # how long a message may take before its step counts as overdue
+    resend: timedelta  # how long a hint is given before the next
+    time_left: Callable[[], float]
+
+    def __call__(self) -> dict[str, int]:
+        now = self.clock()
+        counts = {
+            "instances": self._instances(now),
+            "deliveries": self._deliveries(now),
+            "events": self._events(now),
+        }
+        logger.info("swept", extra=counts)
+        for kind, number in counts.items():
+            if number:
+                measure(OVERDUE, number, by=kind)
+        return counts
+
+    def overdue(self) -> dict[str, int]:
+        """What a sweep would find, and nothing of it is done."""
+        now = self.clock()
+        late = {
+            "instances": ("instance", now - self.grace),
+            "deliveries": ("delivery", now - self.grace),
+            "events": ("event", now - self.resend),
+        }
+        return {name: len(self.due.overdue(kind, until, _AT_ONCE)) for name, (kind, until) in late.items()}
+
+    def _instances(self, now: datetime) -> int:
+        """The current token is sent again, so a step that is under way is never forked."""
+        late = [timedelta()]
+
+        def hint(claimed: Item) -> None:
+            record = read_record(claimed)
+            self.steps.enqueue(record, now)
+            late.append(now - (record.next_check_at or now))
+
+        sent = _each(self._claimed("instance", now - self.grace, now + self.resend), hint)
+        measure(OLDEST_OVERDUE, max(late).total_seconds())
+        return sent
+
+    def _deliveries(self, now: datetime) -> int:
+        """What the queue could not hold so long comes here ahead of its time, and is queued for that time."""
+
+        def hint(claimed: Item) -> None:
+            delivery = read_delivery(claimed)
+            message = DeliveryMessage(delivery.id, delivery.attempt + 1, delivery.correlation_id)
+            wait = (delivery.next_at or now) - now
+            self.queues.send("webhook", message, wait.total_seconds())
+
+        return _each(self._claimed("delivery", now - self.grace, now + self.resend), hint)
+
+    def _events(self, now: datetime) -> int:
+        """An event that was not announced is touched, so that the stream brings it once more."""
+        return sum(1 for _ in self._claimed("event", now - self.resend, now))
+
+    def _claimed(self, kind: str, until: datetime, due_again: datetime) -> Iterator[Item]:
+        """Each for one sweep alone, however many run; what there is no time for is the next one's."""
+        for overdue in self.due.overdue(kind, until, _AT_ONCE):
+            if self.time_left() < _SPARE_SECONDS:
+                return
+            try:
+                claimed = self.due.claim(overdue, due_again)
+            except (ClientError, BotoCoreError) as error:  # a table that is throttled is not asked for more
+                logger.warning("not claimed", key=overdue["pk"], error=type(error).__name__)
+                return
+            if claimed is not None:
+                yield claimed
+
+
+def _each(claimed: Iterator[Item], hint: Callable[[Item], None]) -> int:
+    """How many were hinted at. One that cannot be read, as after a roll-back, must not hold up the others."""
+    sent = 0
+    for item in claimed:
+        try:
+            hint(item)
+        except Exception:  # noqa: BLE001  # whatever it is, a later sweep meets it again
+            logger.exception("not hinted at", key=item["pk"])
+        else:
+            sent += 1
+    return sent

@@ -1,0 +1,214 @@
+"""A call through circuit and rate limiter, again where that is safe, within the caller's time."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
+
+from functions.shared.domain.errors import NotNow
+from functions.shared.domain.resilience import Permit, ProbePermit, RefusedPermit
+from functions.shared.novita.calls import (
+    CallFailure,
+    NoResponse,
+    NovitaCall,
+    NovitaResponse,
+    ReasonMeaning,
+    Repeat,
+    classify,
+    meaning_of,
+)
+from functions.shared.platform.log import logger
+from functions.shared.platform.metrics import (
+    ACCOUNT_REFUSALS,
+    NOVITA_CALLS,
+    NOVITA_ERRORS,
+    NOVITA_LATENCY,
+    measure,
+)
+
+Lane = Literal["normal", "urgent"]
+
+
+class CallCircuits(Protocol):
+    def ask(self, name: str, *, must_pass: bool = False, may_probe: bool = True) -> Permit: ...
+
+    def succeeded(self, permit: Permit) -> None: ...
+
+    def failed(self, permit: Permit) -> None: ...
+
+    def unused(self, permit: Permit) -> None:
+        """Nothing was sent on it."""
+
+
+class CallSlots(Protocol):
+    def enter(
+        self, kind: Lane, wait_at_most: float, wait: Callable[[float], None], *, buying: bool = False
+    ) -> None:
+        """Returns when the call may be sent, or raises NotNow where that is later than `wait_at_most`."""
+
+    def pause(self, seconds: float) -> object: ...
+
+
+ATTEMPTS = 3
+FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 30.0
+WORTH_SENDING_SECONDS = 1.0  # with less than this left, an attempt would mostly be given up unanswered
+# Half of what Novita has to answer a read. A time-out after less tells of a caller in a hurry, such as a GET
+# with its 2 s, and must not close Novita to those who would have waited.
+FAIR_SECONDS = 5.0
+PROBE = NovitaCall("answer a probe", "GET", "/clusters", repeat=Repeat.NEVER)
+
+
+@dataclass(frozen=True)
+class CallTimeouts:
+    """Of one attempt. It ends after connect and answer together, whatever the server does."""
+
+    connect_seconds: float = 3.0
+    answer_seconds: float = 10.0
+    purchase_seconds: float = 30.0
+
+    def answer(self, call: NovitaCall) -> float:
+        return self.purchase_seconds if call.buys else self.answer_seconds
+
+    def whole(self, call: NovitaCall) -> float:
+        return self.connect_seconds + self.answer(call)
+
+    def fair(self, call: NovitaCall) -> float:
+        return min(self.whole(call), FAIR_SECONDS)
+
+    def least(self, call: NovitaCall) -> float:
+        """A purchase is only begun with time to wait for its whole answer."""
+        return self.whole(call) if call.buys else min(self.whole(call), WORTH_SENDING_SECONDS)
+
+
+class Sender(Protocol):
+    def send(
+        self, call: NovitaCall, *, connect_timeout: float, read_timeout: float, at_most: float
+    ) -> NovitaResponse | NoResponse: ...
+
+
+class Attempts:
+    def __init__(
+        self,
+        transport: Sender,
+        circuits: CallCircuits,
+        limiter: CallSlots,
+        *,
+        limits: CallTimeouts,
+        wait: Callable[[float], None],
+        clock: Callable[[], float],
+        random: Callable[[], float],
+    ) -> None:
+        self._transport = transport
+        self._circuits = circuits
+        self._limiter = limiter
+        self._limits = limits
+        self._wait = wait
+        self._clock = clock
+        self._random = random
+
+    def make(self, call: NovitaCall, within: float) -> NovitaResponse:
+        until = self._clock() + within
+        attempt = 1
+        while True:
+            result = self._through_the_gate(call, until)
+            if isinstance(result, NovitaResponse):
+                return result
+            pause = self._pause(attempt, result)
+            in_time = self._clock() + pause + self._limits.least(call) < until
+            if attempt == ATTEMPTS or not in_time or not _may_repeat(call, result):
+                raise result.error
+            self._wait(pause)
+            attempt += 1
+
+    def _pause(self, attempt: int, verdict: CallFailure) -> float:
+        jittered = self._random() * min(FIRST_WAIT_SECONDS * 2.0 ** (attempt - 1), LONGEST_WAIT_SECONDS)
+        return max(jittered, verdict.error.retry_after or 0.0)
+
+    def _through_the_gate(self, call: NovitaCall, until: float) -> NovitaResponse | CallFailure:
+        permit = self._permit(call, until)
+        while isinstance(permit, ProbePermit):
+            result = self._send(PROBE, permit, "urgent", until)
+            if isinstance(result, CallFailure) and result.counts:
+                raise NotNow("CIRCUIT_BREAKER_OPEN", f"Novita does not answer yet; not asked to {call.what}")
+            permit = self._permit(call, until)
+        return self._send(call, permit, "urgent" if call.must_pass else "normal", until)
+
+    def _permit(self, call: NovitaCall, until: float) -> Permit:
+        may_probe = self._clock() + self._limits.fair(PROBE) < until
+        permit = self._circuits.ask(call.circuit, must_pass=call.must_pass, may_probe=may_probe)
+        if isinstance(permit, RefusedPermit):
+            raise NotNow(
+                "CIRCUIT_BREAKER_OPEN",
+                f"Novita has failed too often lately; not asked to {call.what}",
+                retry_after=permit.retry_after,
+            )
+        return permit
+
+    def _send(
+        self, call: NovitaCall, permit: Permit, slot: Lane, until: float
+    ) -> NovitaResponse | CallFailure:
+        least = self._limits.fair(call) if isinstance(permit, ProbePermit) else self._limits.least(call)
+        try:
+            patience = min(self._left(call, until - least), call.slot_wait)
+            self._limiter.enter(slot, patience, self._wait, buying=call.buys)
+            began = self._clock()
+            at_most = min(self._limits.whole(call), self._left(call, until))
+            outcome = self._transport.send(
+                call,
+                connect_timeout=self._limits.connect_seconds,
+                read_timeout=self._limits.answer(call),
+                at_most=at_most,
+            )
+        except Exception:  # no slot, no time, no key: nothing was sent
+            self._circuits.unused(permit)
+            raise
+        measure(NOVITA_CALLS, by=call.circuit)
+        measure(NOVITA_LATENCY, 1000 * (self._clock() - began), by=call.circuit)
+        result = classify(call, outcome)
+        hurried = at_most < self._limits.fair(call) and not isinstance(permit, ProbePermit)
+        if isinstance(result, CallFailure) and _gave_up(outcome) and hurried:
+            result = replace(result, counts=False)
+        if isinstance(result, CallFailure):
+            self._report(call, permit, result)
+        else:
+            self._circuits.succeeded(permit)
+        return result
+
+    def _left(self, call: NovitaCall, until: float) -> float:
+        left = until - self._clock()
+        if left <= 0:
+            raise _too_late(call)
+        return left
+
+    def _report(self, call: NovitaCall, permit: Permit, verdict: CallFailure) -> None:
+        if verdict.counts:
+            self._circuits.failed(permit)
+        else:
+            self._circuits.succeeded(permit)
+        if verdict.too_fast:
+            self._limiter.pause(verdict.error.retry_after or 0.0)
+        error = verdict.error
+        _measure(call, verdict)
+        said = {"call": call.what, "code": error.code, "counts": verdict.counts, **(error.details or {})}
+        logger.warning("novita call failed", extra=said)
+
+
+def _measure(call: NovitaCall, verdict: CallFailure) -> None:
+    if verdict.counts:
+        measure(NOVITA_ERRORS, by=call.circuit)
+    if verdict.error.code == "NOVITA_AUTHENTICATION_FAILED":
+        measure(ACCOUNT_REFUSALS, by="key")
+    if meaning_of((verdict.error.details or {}).get("reason", "")) is ReasonMeaning.MONEY:
+        measure(ACCOUNT_REFUSALS, by="money")
+
+
+def _gave_up(outcome: NovitaResponse | NoResponse) -> bool:
+    return isinstance(outcome, NoResponse) and outcome.timed_out
+
+
+def _too_late(call: NovitaCall) -> NotNow:
+    return NotNow("NOVITA_TIMEOUT", f"Too little time is left to {call.what}; nothing was sent")
+
+
+def _may_repeat(call: NovitaCall, verdict: CallFailure) -> bool:
+    allowed = call.repeat is Repeat.FREELY or (call.repeat is Repeat.IF_UNSENT and verdict.unheard)
+    return verdict.again and allowed

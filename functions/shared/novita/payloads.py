@@ -1,0 +1,274 @@
+"""Novita's payloads as our values and ours as its: numbers as text, "0" for never, nonsense as nothing."""
+
+import re
+from dataclasses import asdict
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from functions.shared.domain.instance.machine import Connection, Endpoint, Machine
+from functions.shared.domain.market import Order, Product, RegistryAuth, Template, plain_region
+from functions.shared.novita.calls import quoted
+
+_EXPONENTS = range(-15, 15)  # of any number that means something here; 1e999999 is an attack on arithmetic
+_UNITS_PER_USD = 100_000
+_MILLISECONDS_FROM = 10**11
+
+
+def text(value: Any) -> str:
+    if isinstance(value, str):
+        return value.strip()
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
+
+
+def decimal(value: Any) -> Decimal | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str) or len(str(value)) > 40:
+        return None
+    try:
+        number = Decimal(str(value).strip())
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() and number.adjusted() in _EXPONENTS else None
+
+
+def integer(value: Any) -> int | None:
+    number = decimal(value)
+    return int(number) if number is not None and number == number.to_integral_value() else None
+
+
+def usd(value: Any) -> Decimal | None:
+    """Prices are in 1/100,000 USD; one that is not above zero is none."""
+    number = decimal(value)
+    return number / _UNITS_PER_USD if number is not None and number > 0 else None
+
+
+def moment(value: Any) -> datetime | None:
+    """Unix seconds, mostly as text; "0" and "-1" are never."""
+    seconds = integer(value)
+    if seconds is None or seconds <= 0:
+        return None
+    try:
+        return datetime.fromtimestamp(seconds / 1000 if seconds >= _MILLISECONDS_FROM else seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def flag(value: Any, default: bool) -> bool:
+    if isinstance(value, bool):
+        return value
+    return {"true": True, "1": True, "false": False, "0": False}.get(text(value).lower(), default)
+
+
+def objects(value: Any) -> list[dict[str, Any]]:
+    """The readable entries of what should be a list of objects."""
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+_ENDPOINT_TYPES = {"http": "http", "https": "http", "tcp": "tcp"}
+
+
+def read_machine(entry: Any, asked_for: str = "") -> Machine | None:
+    """`asked_for`: the id that a get named; its answer may leave it out."""
+    facts = mapping(entry)
+    id_ = text(facts.get("id")) or (asked_for if "status" in facts else "")
+    if not id_:
+        return None
+    return Machine(
+        id=id_,
+        name=text(facts.get("name")),
+        status=text(facts.get("status")),
+        endpoints=_endpoints(facts.get("portMappings")),
+        region=plain_region(text(facts.get("clusterName"))),
+        product_id=text(facts.get("productId")),
+        product_name=text(facts.get("productName")),
+        gpu_num=integer(facts.get("gpuNum")),
+        rootfs_size=integer(facts.get("rootfsSize")) or None,
+        billing_mode=text(facts.get("billingMode")),
+        spot_status=text(facts.get("spotStatus")),
+        spot_reclaim_at=moment(facts.get("spotReclaimTime")),
+        error=_status_error(facts.get("statusError")),
+        created_at=moment(facts.get("createdAt")) or moment(facts.get("createTime")),
+    )
+
+
+def _endpoints(value: Any) -> tuple[Endpoint, ...]:
+    read = (_endpoint(entry) for entry in objects(value))
+    return tuple(endpoint for endpoint in read if endpoint)
+
+
+def _endpoint(facts: dict[str, Any]) -> Endpoint | None:
+    port, address = integer(facts.get("port")), text(facts.get("endpoint"))
+    unsaid = "http" if address.startswith("http") else "tcp"
+    type_ = _ENDPOINT_TYPES.get(text(facts.get("type")).lower() or unsaid)
+    if not port or type_ is None:
+        return None
+    return Endpoint(port, type_, _url(address) if type_ == "http" else address.removeprefix("tcp://"))
+
+
+def _url(address: str) -> str:
+    """Novita's gateway speaks TLS; an older bare address with a port does not."""
+    if not address or "://" in address:
+        return address
+    return f"{'http' if ':' in address else 'https'}://{address}"
+
+
+def _status_error(value: Any) -> str:
+    if isinstance(value, str):
+        return quoted(value)
+    parts = (text(mapping(value).get(key)) for key in ("state", "message"))
+    return quoted(": ".join(part for part in parts if part))
+
+
+def read_product(entry: Any) -> Product | None:
+    facts = mapping(entry)
+    id_, name = text(facts.get("id")), text(facts.get("name"))
+    if not id_ or not name:
+        return None
+    in_stock = text(facts.get("inventoryState")).lower() != "none"
+    return Product(
+        id=id_,
+        name=name,
+        regions=tuple(dict.fromkeys(filter(None, map(plain_region, _texts(facts.get("regions")))))),
+        available=flag(facts.get("availableDeploy"), default=in_stock),
+        price=usd(facts.get("price")),
+        spot_price=usd(facts.get("spotPrice")),
+        billing_methods=tuple(filter(None, _texts(facts.get("billingMethods")))),
+        memory_per_gpu=integer(facts.get("memoryPerGpu")) or 0,
+        cpu_per_gpu=integer(facts.get("cpuPerGpu")) or 0,
+        min_rootfs=integer(facts.get("minRootFS")) or 0,
+        max_rootfs=integer(facts.get("maxRootFS")) or 0,
+    )
+
+
+def _texts(value: Any) -> list[str]:
+    return [text(entry) for entry in value] if isinstance(value, list) else []
+
+
+def read_cluster(entry: Any) -> tuple[str, str] | None:
+    """(region name, cluster id)"""
+    facts = mapping(entry)
+    name, id_ = plain_region(text(facts.get("name"))), text(facts.get("id"))
+    return (name, id_) if name and id_ else None
+
+
+def read_template(entry: Any, asked_for: str) -> Template | None:
+    """What cannot be read stays in as nothing (port 0, a nameless variable), so that validation names it."""
+    facts = mapping(entry)
+    if not any(text(facts.get(key)) for key in ("Id", "id", "image", "name")):
+        return None
+    return Template(
+        id=text(facts.get("Id")) or text(facts.get("id")) or asked_for,
+        name=text(facts.get("name")),
+        image=text(facts.get("image")),
+        image_auth=text(facts.get("imageAuth")),
+        ports=tuple(
+            (integer(port) or 0, text(group.get("type")).lower())
+            for group in objects(facts.get("ports"))
+            for port in _ports(group)
+        ),
+        envs=tuple((text(env.get("key")), _value(env.get("value"))) for env in objects(facts.get("envs"))),
+        start_command=text(facts.get("startCommand")),
+        entrypoint=text(facts.get("entrypoint")),
+        min_cuda_version=text(facts.get("minCudaVersion")),
+        rootfs_size=integer(facts.get("rootfsSize")) or 0,
+        tools=tuple(
+            (text(tool.get("name")), text(tool.get("port")), text(tool.get("type")).lower() or "http")
+            for tool in objects(facts.get("tools"))
+        ),
+    )
+
+
+def _ports(group: dict[str, Any]) -> list[Any]:
+    ports = group.get("ports", group.get("port"))
+    return ports if isinstance(ports, list) else [] if ports is None else [ports]
+
+
+def _value(value: Any) -> str:
+    """White space in a variable's value is somebody's intention."""
+    return value if isinstance(value, str) else text(value)
+
+
+def read_registry_auth(entry: Any) -> RegistryAuth | None:
+    facts = mapping(entry)
+    id_ = text(facts.get("id"))
+    return RegistryAuth(id_, text(facts.get("username")), _value(facts.get("password"))) if id_ else None
+
+
+def read_connection(entry: Any) -> Connection:
+    facts = mapping(entry)
+    ssh = mapping(facts.get("connectComponentSSH"))
+    terminal = mapping(facts.get("connectComponentWebTerminal"))
+    return Connection(
+        ssh_command=text(ssh.get("sshCommand")) or text(facts.get("sshCommand")),
+        ssh_password=_value(ssh.get("password")) or _value(facts.get("sshPassword")),
+        jupyter_address=text(mapping(facts.get("connectComponentJupyter")).get("address")),
+        terminal_address=text(terminal.get("address")),
+        terminal_username=text(terminal.get("username")),
+        terminal_password=_value(terminal.get("password")),
+    )
+
+
+# A password that Novita shows as stars, dots or nothing is not one that a registry takes.
+_MASKED = re.compile(r"[*•●xX.]*")
+
+
+def is_masked(auth: RegistryAuth) -> bool:
+    return not auth.username or bool(_MASKED.fullmatch(auth.password)) or "***" in auth.password
+
+
+def order_body(order: Order, auth: RegistryAuth | None = None) -> dict[str, Any]:
+    """`auth` stands in for the template's registry auth id where Novita did not take that."""
+    template = order.template
+    optional = {
+        "imageAuthId": "" if auth else template.image_auth,
+        "imageAuth": f"{auth.username}:{auth.password}" if auth else "",
+        "ports": ",".join(f"{port}/{type_}" for port, type_ in template.ports),
+        "envs": [{"key": key, "value": value} for key, value in template.envs],
+        "tools": [{"name": name, "port": port, "type": type_} for name, port, type_ in template.tools],
+        "command": template.start_command,
+        "entrypoint": template.entrypoint,
+        "minCudaVersion": template.min_cuda_version,
+    }
+    return {
+        "kind": "gpu",
+        "name": order.name,
+        "productId": order.offer.product_id,
+        "gpuNum": order.gpu_num,
+        "rootfsSize": order.rootfs_size,
+        "imageUrl": template.image,
+        "clusterId": order.offer.cluster_id,
+        "billingMode": order.billing_mode,
+        **{name: value for name, value in optional.items() if value},
+    }
+
+
+def product_to_json(product: Product) -> dict[str, Any]:
+    facts = asdict(product)
+    for name in ("price", "spot_price"):
+        facts[name] = None if facts[name] is None else str(facts[name])
+    return facts | {"regions": list(product.regions), "billing_methods": list(product.billing_methods)}
+
+
+def product_from_json(facts: dict[str, Any]) -> Product:
+    prices = {name: None if facts[name] is None else Decimal(facts[name]) for name in ("price", "spot_price")}
+    lists = {name: tuple(facts[name]) for name in ("regions", "billing_methods")}
+    numbers = {
+        name: int(facts[name]) for name in ("memory_per_gpu", "cpu_per_gpu", "min_rootfs", "max_rootfs")
+    }
+    return Product(**{**facts, **prices, **lists, **numbers})
+
+
+def template_to_json(template: Template) -> dict[str, Any]:
+    """With the values of its variables, which may be secrets: whoever stores it decides about that."""
+    facts = asdict(template)
+    return facts | {name: [list(entry) for entry in facts[name]] for name in ("ports", "envs", "tools")}
+
+
+def template_from_json(facts: dict[str, Any]) -> Template:
+    lists = {name: tuple(tuple(entry) for entry in facts[name]) for name in ("envs", "tools")}
+    ports = tuple((int(port), type_) for port, type_ in facts["ports"])
+    return Template(**{**facts, **lists, "ports": ports, "rootfs_size": int(facts["rootfs_size"])})

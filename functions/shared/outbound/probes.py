@@ -1,0 +1,91 @@
+"""Asks the application inside a machine whether it answers: every endpoint at once, again for a while."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from functions.shared.domain.delivery.targets import HttpResponse, OutboundFailed
+from functions.shared.domain.instance.health import (
+    BODY_CAP_BYTES,
+    HealthCheck,
+    HealthReport,
+    ProbeFault,
+    ProbeResult,
+    ProbeTarget,
+    probe_targets,
+    response_fault,
+)
+from functions.shared.domain.instance.machine import Endpoint
+
+# With less than this left, another try would only turn a telling error into a time-out.
+_WORTH_A_TRY_SECONDS = 1.0
+
+
+class HttpClient(Protocol):
+    def request(self, method: str, url: str, *, timeout_total: float, cap_bytes: int) -> HttpResponse: ...
+
+    def connect(self, host: str, port: int, timeout: float) -> None: ...
+
+
+class Probes:
+    def __init__(
+        self,
+        outbound: HttpClient,
+        clock: Callable[[], datetime],
+        wait: Callable[[float], object],
+        random: Callable[[], float],
+    ) -> None:
+        self._outbound = outbound
+        self._clock = clock
+        self._wait = wait
+        self._random = random
+
+    def check(self, endpoints: Sequence[Endpoint], check: HealthCheck, within: float) -> HealthReport:
+        """The last state of every endpoint, after at most `within` seconds."""
+        chosen = probe_targets(endpoints, check)
+        if not chosen:
+            return HealthReport(())
+        end = self._clock() + timedelta(seconds=within)
+        with ThreadPoolExecutor(max_workers=len(chosen)) as pool:
+            return HealthReport(tuple(pool.map(lambda target: self._insist(target, check, end), chosen)))
+
+    def _insist(self, target: ProbeTarget, check: HealthCheck, end: datetime) -> ProbeResult:
+        attempt = 1
+        while True:
+            left = (end - self._clock()).total_seconds()
+            result = self._ask(target, min(check.timeout_ms / 1000, left))
+            pause = check.pause_seconds(attempt, self._random())
+            left = (end - self._clock()).total_seconds()
+            if result.healthy or attempt > check.retry_attempts or left < pause + _WORTH_A_TRY_SECONDS:
+                return result
+            self._wait(pause)
+            attempt += 1
+
+    def _ask(self, target: ProbeTarget, seconds: float) -> ProbeResult:
+        began = self._clock()
+        try:
+            fault = self._fault(target, seconds)
+        except OutboundFailed as failed:
+            # A place that is closed to us is not the application's doing, and has no category of its own.
+            refused = failed.category == "refused_target"
+            fault = ProbeFault("network_unreachable" if refused else failed.category, failed.message)
+        now = self._clock()
+        return ProbeResult(target, round((now - began).total_seconds() * 1000), now, fault)
+
+    def _fault(self, target: ProbeTarget, seconds: float) -> ProbeFault | None:
+        if not target.endpoint:
+            return ProbeFault("network_unreachable", f"no address is known for port {target.port}")
+        if target.type == "tcp":
+            host, _, port = target.endpoint.rpartition(":")
+            if not (port.isascii() and port.isdigit()):
+                return ProbeFault("network_unreachable", f"no port is known for port {target.port}")
+            self._outbound.connect(host, int(port), seconds)
+            return None
+        answer = self._outbound.request(
+            "GET", target.endpoint, timeout_total=seconds, cap_bytes=BODY_CAP_BYTES
+        )
+        fault = response_fault(answer.status, answer.body_prefix)
+        if fault is None and answer.cut:
+            return ProbeFault(answer.cut, "the answer began and did not end")
+        return fault

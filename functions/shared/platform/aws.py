@@ -1,0 +1,134 @@
+"""AWS beside the table: queues and how full they are, the topic of events, and secrets."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from functions.shared.domain.delivery.announcements import Announcement
+from functions.shared.domain.messages import DeliveryMessage, StepMessage
+from functions.shared.platform.log import logger
+
+if TYPE_CHECKING:
+    from mypy_boto3_secretsmanager import SecretsManagerClient
+    from mypy_boto3_sns import SNSClient
+    from mypy_boto3_sqs import SQSClient
+
+
+_LONGEST_DELAY = 900  # SQS's own limit
+
+
+class Queues:
+    def __init__(self, client: "SQSClient", urls: Mapping[str, str]) -> None:
+        self._client = client
+        self._urls = urls
+
+    def send(self, queue: str, message: StepMessage | DeliveryMessage, delay_seconds: float = 0) -> bool:
+        delay = max(0, min(_LONGEST_DELAY, math.ceil(delay_seconds)))
+        try:
+            self._client.send_message(
+                QueueUrl=self._urls[queue], MessageBody=message.as_json(), DelaySeconds=delay
+            )
+        except (ClientError, BotoCoreError) as error:
+            logger.warning("message not queued", queue=queue, error=type(error).__name__)
+            return False
+        return True
+
+    def put_back(self, queue: str, receipt_handle: str, wait_seconds: float) -> None:
+        """Let a failed message come back after the wait; if SQS will not, its own time-out does it."""
+        try:
+            self._client.change_message_visibility(
+                QueueUrl=self._urls[queue],
+                ReceiptHandle=receipt_handle,
+                VisibilityTimeout=max(0, min(43_200, round(wait_seconds))),
+            )
+        except (ClientError, BotoCoreError) as error:
+            logger.warning("visibility not changed", queue=queue, error=type(error).__name__)
+
+
+@dataclass(frozen=True)
+class QueueDepth:
+    waiting: int
+    in_flight: int
+    delayed: int
+
+
+class QueueDepths:
+    def __init__(self, client: "SQSClient", urls: Mapping[str, str], dead_urls: Mapping[str, str]) -> None:
+        self._client = client
+        self._urls = urls
+        self._dead_urls = dead_urls
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        return tuple(self._urls)
+
+    def of(self, queue: str) -> QueueDepth:
+        return self._read(self._urls[queue])
+
+    def not_stored_yet(self, queue: str) -> int:
+        """Dead letters on their way to being records."""
+        depth = self._read(self._dead_urls[queue])
+        return depth.waiting + depth.in_flight
+
+    def _read(self, url: str) -> QueueDepth:
+        found = self._client.get_queue_attributes(
+            QueueUrl=url,
+            AttributeNames=[
+                "ApproximateNumberOfMessages",
+                "ApproximateNumberOfMessagesNotVisible",
+                "ApproximateNumberOfMessagesDelayed",
+            ],
+        )["Attributes"]
+        return QueueDepth(
+            int(found["ApproximateNumberOfMessages"]),
+            int(found["ApproximateNumberOfMessagesNotVisible"]),
+            int(found["ApproximateNumberOfMessagesDelayed"]),
+        )
+
+
+class Topic:
+    def __init__(self, client: "SNSClient", arn: str) -> None:
+        self._client = client
+        self._arn = arn
+
+    def publish(self, announcement: Announcement) -> None:
+        self._client.publish(
+            TopicArn=self._arn,
+            Message=announcement.body,
+            MessageAttributes={
+                name: {"DataType": "String", "StringValue": value}
+                for name, value in announcement.attributes.items()
+            },
+        )
+
+
+class Secrets:
+    def __init__(
+        self, client: "SecretsManagerClient", clock: Callable[[], datetime], trusted_seconds: float
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._trusted_seconds = trusted_seconds
+        self._held: dict[str, tuple[datetime, str]] = {}
+
+    def read(self, secret_id: str) -> str:
+        now = self._clock()
+        held = self._held.get(secret_id)
+        if held is None or (now - held[0]).total_seconds() >= self._trusted_seconds:
+            held = (now, self._fetched(secret_id, held and held[1]))
+            self._held[secret_id] = held
+        return held[1]
+
+    def _fetched(self, secret_id: str, known: str | None) -> str:
+        """What is known serves on where it cannot be read: secrets change seldom, and machines bill."""
+        try:
+            return self._client.get_secret_value(SecretId=secret_id)["SecretString"]
+        except (ClientError, BotoCoreError) as error:
+            if known is None:
+                raise
+            logger.warning("secret not read anew", error=type(error).__name__)
+            return known

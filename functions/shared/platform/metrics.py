@@ -1,0 +1,109 @@
+"""What an operator asks, as CloudWatch metrics: lines of the embedded metric format beside the log."""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, TypeVar
+
+from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
+
+from functions.shared.platform.log import logger
+
+Result = TypeVar("Result")
+
+NAMESPACE = "Ostler"
+COMMON = {"service": "ostler"}
+COUNT, SECONDS, MILLISECONDS = "Count", "Seconds", "Milliseconds"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One with a dimension is told twice: as a whole, and by that dimension, whose values are few."""
+
+    name: str
+    unit: str
+    asks: str
+    dimension: str = ""
+
+
+INSTANCES_ACCEPTED = Metric("InstancesAccepted", COUNT, "How many creates were accepted?")
+PURCHASES = Metric("Purchases", COUNT, "What became of create calls to Novita?", "outcome")
+TIME_TO_READY = Metric("TimeToReady", SECONDS, "How long from the request until it could be used?")
+INSTANCES_FAILED = Metric("InstancesFailed", COUNT, "How many failed, and why?", "code")
+NOVITA_CALLS = Metric("NovitaCalls", COUNT, "How many requests were sent to Novita?", "circuit")
+NOVITA_LATENCY = Metric("NovitaLatency", MILLISECONDS, "How long did Novita take to answer?", "circuit")
+NOVITA_ERRORS = Metric(
+    "NovitaErrors", COUNT, "How many requests had no answer, or one that is Novita's own fault?", "circuit"
+)
+ACCOUNT_REFUSALS = Metric(
+    "AccountRefusals", COUNT, "Does Novita refuse us for the key or for money?", "because"
+)
+CIRCUITS_OPENED = Metric("CircuitsOpened", COUNT, "How often did a circuit open?", "circuit")
+CIRCUITS_CLOSED = Metric("CircuitsClosed", COUNT, "How often did a circuit close again?", "circuit")
+LIMITER_WAIT = Metric(
+    "LimiterWait", MILLISECONDS, "How many requests waited for their slot (samples), and for how long?"
+)
+LIMITER_REFUSALS = Metric("LimiterRefusals", COUNT, "How many could not wait so long and come back later?")
+WEBHOOK_ATTEMPTS = Metric("WebhookAttempts", COUNT, "What became of webhook attempts?", "state")
+DEAD_LETTERS = Metric("DeadLetters", COUNT, "How many messages failed for the last time?", "queue")
+SERVER_ERRORS = Metric("ServerErrors", COUNT, "How many requests were answered with 5xx?", "status")
+ORPHANS_FOUND = Metric("OrphansFound", COUNT, "How many machines of ours without a record turned up?")
+ORPHANS_DELETED = Metric("OrphansDeleted", COUNT, "How many of them were deleted?")
+SURPLUS = Metric("Surplus", COUNT, "How many machines too many turned up, and were kept or not?", "action")
+BRAKES = Metric("Brakes", COUNT, "Did a comparison with Novita change nothing because too much differed?")
+SWEEPS = Metric("Sweeps", COUNT, "Is the reconciler alive?")
+SWEEP_DURATION = Metric("SweepDuration", MILLISECONDS, "How long does a sweep take?")
+OVERDUE = Metric("Overdue", COUNT, "How much did a sweep have to set going again?", "kind")
+OLDEST_OVERDUE = Metric("OldestOverdue", SECONDS, "How late is the latest step of an instance?")
+MACHINES = Metric("Machines", COUNT, "How many machines are rented?")
+ORPHANS = Metric("Orphans", COUNT, "How many machines of ours without a record are there now?")
+CIRCUITS_OPEN = Metric("CircuitsOpen", COUNT, "Is a circuit refusing calls now?", "circuit")
+DEAD_LETTERS_KEPT = Metric("DeadLettersKept", COUNT, "How many dead letters has nobody redriven?")
+
+METRICS = tuple(one for one in list(globals().values()) if isinstance(one, Metric))
+
+_MOST_KEPT = 10_000  # where nobody writes them, as in a bench, they must not pile up
+_measured: deque[tuple[Metric, float, str]] = deque(maxlen=_MOST_KEPT)
+
+
+def measure(metric: Metric, value: float = 1, by: str = "") -> None:
+    """Written when the invocation ends; `by` is the value of the metric's dimension."""
+    _measured.append((metric, value, by))
+
+
+def metered(handler: Callable[[dict[str, Any], Any], Result]) -> Callable[[dict[str, Any], Any], Result]:
+    """Whatever was measured in an invocation is written at its end, also if it fails."""
+
+    @wraps(handler)
+    def invoked(event: dict[str, Any], context: Any) -> Result:
+        try:
+            return handler(event, context)
+        finally:
+            _write()
+
+    return invoked
+
+
+def _write() -> None:
+    """A metric is never worth a failure of what it tells about."""
+    try:
+        for provider in _grouped().values():
+            if provider.metric_set:  # of a hundred values it has written itself
+                provider.flush_metrics()
+    except Exception:  # noqa: BLE001  # numbers that are missing are missed; work that is undone costs money
+        logger.exception("metrics not written")
+
+
+def _grouped() -> dict[tuple[str, str], AmazonCloudWatchEMFProvider]:
+    """A line of this format has one value for each dimension, so there is a line for each value."""
+    lines: dict[tuple[str, str], AmazonCloudWatchEMFProvider] = {}
+    while _measured:
+        metric, value, by = _measured.popleft()
+        key = (metric.dimension, by)
+        if key not in lines:
+            lines[key] = AmazonCloudWatchEMFProvider(namespace=NAMESPACE, default_dimensions={**COMMON})
+            if metric.dimension:
+                lines[key].add_dimensions(**{metric.dimension: by})
+        lines[key].add_metric(metric.name, metric.unit, value)
+    return lines

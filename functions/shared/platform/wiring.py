@@ -1,0 +1,406 @@
+"""The composition root: the only reader of the environment, the only builder of clients."""
+
+import json
+import os
+import random
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from functions.shared.domain.delivery.webhooks import read_master, read_waits
+from functions.shared.domain.ids import ulid
+from functions.shared.domain.instance.decision import Policy
+from functions.shared.engine.step import StepRunner
+from functions.shared.platform.aws import Queues, Secrets
+from functions.shared.platform.log import correlation_id, logger
+from functions.shared.platform.settings import Settings
+from functions.shared.stores.api_keys import ApiKeys
+from functions.shared.stores.boot_times import BootTimes
+from functions.shared.stores.cache import SharedCache
+from functions.shared.stores.deliveries import Deliveries
+from functions.shared.stores.idempotency import IdempotencyKeys
+from functions.shared.stores.instances import Instances, Operations
+from functions.shared.stores.jobs import DeadLetters, JobCounts
+from functions.shared.stores.last_used import LastUsed
+from functions.shared.stores.machines import DeploymentId, Orphans
+from functions.shared.stores.recent_outage import RecentOutage
+from functions.shared.stores.table import Due, Table
+from functions.shared.stores.totals import Totals
+
+if TYPE_CHECKING:
+    from functions.shared.engine.catalog import Catalog
+    from functions.shared.engine.compare import CompareWithNovita
+    from functions.shared.engine.shared_polling import SharedList, SharedPolling
+    from functions.shared.engine.step import StepCalls
+    from functions.shared.engine.sweep import Sweep
+    from functions.shared.novita.client import Novita
+    from functions.shared.outbound.http import OutboundHttp
+    from functions.shared.outbound.probes import Probes
+    from functions.shared.platform.aws import QueueDepths, Topic
+    from functions.shared.stores.circuits import Circuits
+    from functions.shared.stores.deliveries import ReceiverSlots
+    from functions.shared.stores.rate_limiter import RateLimiter
+    from functions.shared.stores.waiting import Waiting
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Wiring:
+    """Everything a function needs, built when first asked for."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Callable[[], datetime] = utc_now,
+        wait: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.wait = wait
+        self.time_left: Callable[[], float] = lambda: 60.0  # seconds this invocation may still take
+
+    @cached_property
+    def policy(self) -> Policy:
+        s = self.settings
+        return Policy(
+            poll=timedelta(seconds=s.instance_poll_interval),
+            purchase_wait=timedelta(seconds=s.purchase_max_wait),
+            boot_wait=timedelta(seconds=s.boot_max_wait),
+            settle=timedelta(seconds=s.settle_seconds),
+            gone_confirm=timedelta(seconds=s.gone_confirm_seconds),
+        )
+
+    def client(self, service: Any) -> Any:
+        import boto3
+        from botocore.config import Config
+
+        # Attempts stay well inside a function's life; the record is due again if all of them fail.
+        config = Config(
+            connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 3}
+        )
+        return boto3.client(service, config=config)
+
+    @cached_property
+    def table(self) -> Table:
+        return Table(self.client("dynamodb"), self.settings.table_name)
+
+    @cached_property
+    def instances(self) -> Instances:
+        return Instances(self.table, lambda: secrets.token_hex(8))
+
+    @cached_property
+    def last_used(self) -> LastUsed:
+        return LastUsed(self.table)
+
+    @cached_property
+    def queues(self) -> Queues:
+        return Queues(self.client("sqs"), self.queue_urls)
+
+    @property
+    def queue_urls(self) -> dict[str, str]:
+        s = self.settings
+        return {
+            "create": s.create_queue_url,
+            "monitor": s.monitor_queue_url,
+            "startup": s.startup_queue_url,
+            "webhook": s.webhook_queue_url,
+        }
+
+    @property
+    def dead_queue_urls(self) -> dict[str, str]:
+        """By the name of the queue whose dead letters they hold."""
+        s = self.settings
+        return {
+            "create": s.create_dead_queue_url,
+            "monitor": s.monitor_dead_queue_url,
+            "startup": s.startup_dead_queue_url,
+            "webhook": s.webhook_dead_queue_url,
+        }
+
+    @cached_property
+    def queue_depths(self) -> "QueueDepths":
+        from functions.shared.platform.aws import QueueDepths
+
+        return QueueDepths(self.client("sqs"), self.queue_urls, self.dead_queue_urls)
+
+    @cached_property
+    def dead_letters(self) -> DeadLetters:
+        return DeadLetters(self.table)
+
+    @cached_property
+    def counts(self) -> JobCounts:
+        return JobCounts(self.table, self.remaining)
+
+    @cached_property
+    def keys(self) -> ApiKeys:
+        return ApiKeys(self.table, self.clock, self.settings.key_cache_seconds)
+
+    @cached_property
+    def steps(self) -> StepRunner:
+        return StepRunner(self.instances, self.queues, self.clock, self.policy, self.boot_times.learn)
+
+    @cached_property
+    def boot_times(self) -> BootTimes:
+        return BootTimes(self.table, self.clock)
+
+    @cached_property
+    def cache(self) -> SharedCache:
+        s = self.settings
+        lifetimes = {
+            "products": s.products_ttl,
+            "clusters": s.products_ttl,
+            "template": s.templates_ttl,
+            "list": s.list_ttl,
+            "merged": s.merged_ttl,
+            "total": s.total_ttl,
+        }
+        return SharedCache(self.table, self.clock, lifetimes)
+
+    @cached_property
+    def totals(self) -> Totals:
+        return Totals(self.table, self.cache, self.clock, self.settings.total_ttl)
+
+    @cached_property
+    def recent_outage(self) -> RecentOutage:
+        return RecentOutage(self.table, self.clock, timedelta(seconds=self.settings.silence_seconds))
+
+    @cached_property
+    def idempotency(self) -> IdempotencyKeys:
+        return IdempotencyKeys(self.table, self.clock)
+
+    @cached_property
+    def deployment(self) -> DeploymentId:
+        return DeploymentId(self.table)
+
+    @cached_property
+    def operations(self) -> Operations:
+        return Operations(self.table)
+
+    @cached_property
+    def due(self) -> Due:
+        return Due(self.table)
+
+    @cached_property
+    def waiting(self) -> "Waiting":
+        from functions.shared.stores.waiting import Waiting
+
+        return Waiting(self.table, self.due)
+
+    @cached_property
+    def deliveries(self) -> Deliveries:
+        return Deliveries(self.table)
+
+    @cached_property
+    def receivers(self) -> "ReceiverSlots":
+        from functions.shared.stores.deliveries import ReceiverSlots
+
+        return ReceiverSlots(self.table, self.settings.webhook_per_receiver)
+
+    @cached_property
+    def secrets(self) -> Secrets:
+        return Secrets(self.client("secretsmanager"), self.clock, self.settings.secret_cache_seconds)
+
+    @cached_property
+    def topic(self) -> "Topic":
+        from functions.shared.platform.aws import Topic
+
+        return Topic(self.client("sns"), self.settings.topic_arn)
+
+    @cached_property
+    def outbound(self) -> "OutboundHttp":
+        from functions.shared.outbound.http import OutboundHttp
+
+        return OutboundHttp(self.settings.outbound_allow_cidrs)
+
+    @cached_property
+    def probes(self) -> "Probes":
+        from functions.shared.outbound.probes import Probes
+
+        return Probes(self.outbound, self.clock, self.wait, random.random)
+
+    @cached_property
+    def circuits(self) -> "Circuits":
+        from functions.shared.domain.resilience import CircuitPolicy
+        from functions.shared.stores.circuits import Circuits
+
+        s = self.settings
+        policy = CircuitPolicy(
+            failure_threshold=s.breaker_failure_threshold,
+            window=s.breaker_window,
+            recovery_timeout=s.breaker_recovery_timeout,
+            success_threshold=s.breaker_success_threshold,
+            cache_seconds=s.breaker_cache_seconds,
+            probe_seconds=s.novita_connect_timeout + s.novita_read_timeout + 2,
+        )
+        return Circuits(self.table.client, self.table.name, policy, self.clock, self.new_event_id)
+
+    @cached_property
+    def limiter(self) -> "RateLimiter":
+        from functions.shared.stores.rate_limiter import RateLimiter
+
+        return RateLimiter(self.table.client, self.table.name, self.settings.novita_rate_limit, self.clock)
+
+    @cached_property
+    def novita(self) -> "Novita":
+        from functions.shared.novita.attempts import CallTimeouts
+        from functions.shared.novita.client import Novita
+
+        s = self.settings
+        return Novita(
+            s.novita_api_base_url,
+            key=lambda: self.secrets.read(s.novita_secret_id),
+            correlation=correlation_id,
+            circuits=self.circuits,
+            limiter=self.limiter,
+            wait=self.wait,
+            now=self.clock,
+            limits=CallTimeouts(s.novita_connect_timeout, s.novita_read_timeout, s.novita_create_timeout),
+        )
+
+    @cached_property
+    def catalog(self) -> "Catalog":
+        from functions.shared.engine.catalog import Catalog
+
+        s = self.settings
+        return Catalog(
+            self.novita,
+            self.cache,
+            s.default_region,
+            tuple(part.strip() for part in s.region_priority.split(",") if part.strip()),
+            s.products_ttl,
+            s.templates_ttl,
+        )
+
+    @cached_property
+    def calls(self) -> "StepCalls":
+        from functions.shared.engine.step import StepCalls
+
+        return StepCalls(
+            self.instances,
+            self.novita,
+            self.clock,
+            self.remaining,
+            self.settings.instance_poll_interval,
+            self.shared_polling,
+            self.boot_times,
+        )
+
+    @cached_property
+    def shared_list(self) -> "SharedList":
+        from functions.shared.engine.shared_polling import SharedList
+
+        return SharedList(self.novita, self.cache, self.table, self.clock, self.wait)
+
+    @cached_property
+    def shared_polling(self) -> "SharedPolling":
+        from functions.shared.domain.instance.shared_polling import PollingPace
+        from functions.shared.engine.shared_polling import SharedPolling
+
+        s = self.settings
+        return SharedPolling(
+            self.shared_list,
+            self.due,
+            self.instances,
+            self.steps.enqueue,
+            self.deployment.id,
+            self.clock,
+            self.remaining,
+            PollingPace(s.share_list_from, s.instance_poll_interval, s.list_ttl, s.novita_rate_limit),
+            timedelta(seconds=s.list_lag_seconds),
+        )
+
+    @cached_property
+    def orphans(self) -> Orphans:
+        return Orphans(self.table, self.new_event_id)
+
+    @cached_property
+    def sweep(self) -> "Sweep":
+        from functions.shared.engine.sweep import Sweep
+
+        return Sweep(
+            self.due,
+            self.queues,
+            self.steps,
+            self.clock,
+            timedelta(seconds=self.settings.sweep_grace_seconds),
+            timedelta(seconds=self.settings.resend_seconds),
+            self.remaining,
+        )
+
+    @cached_property
+    def compare(self) -> "CompareWithNovita":
+        from functions.shared.engine.compare import SPARE_SECONDS, CompareWithNovita
+        from functions.shared.engine.repair import Repair
+
+        s = self.settings
+        repair = Repair(
+            self.instances,
+            self.orphans,
+            self.novita,
+            self.steps,
+            self.deployment.id,
+            self.policy,
+            self.clock,
+            lambda: self.remaining() - SPARE_SECONDS,
+            s.orphan_policy == "delete",
+            timedelta(seconds=s.orphan_age),
+        )
+        return CompareWithNovita(
+            self.instances,
+            self.orphans,
+            self.novita,
+            repair,
+            self.deployment.id,
+            self.policy,
+            self.clock,
+            self.remaining,
+        )
+
+    def new_event_id(self) -> str:
+        return f"evt_{ulid(self.clock())}"
+
+    @cached_property
+    def webhook_waits(self) -> tuple[float, ...]:
+        return read_waits(self.settings.webhook_waits)
+
+    def webhook_masters(self) -> list[bytes]:
+        """The master secrets to sign with: the current one, and during a rotation the one before."""
+        kept = json.loads(self.secrets.read(self.settings.webhook_secret_id))
+        return [read_master(kept[name]) for name in ("current", "previous") if kept.get(name)]
+
+    @contextmanager
+    def hurried(self, seconds: float) -> Iterator[None]:
+        """What is done within takes no longer than that, however long its function may."""
+        whole, until = self.time_left, self.clock() + timedelta(seconds=seconds)
+        self.time_left = lambda: min(whole(), (until - self.clock()).total_seconds())
+        try:
+            yield
+        finally:
+            self.time_left = whole
+
+    def remaining(self) -> float:
+        return self.time_left()
+
+
+_current: Wiring | None = None
+
+
+def wiring() -> Wiring:
+    """The process's wiring, built at the first event: a bad setting stops the function and is named."""
+    global _current
+    if _current is None:
+        _current = Wiring(Settings.read(os.environ))
+        logger.setLevel(_current.settings.log_level)
+    return _current
+
+
+def use(other: Wiring | None) -> None:
+    """Put another wiring in its place (tests), or none so that the environment is read again."""
+    global _current
+    _current = other

@@ -1,0 +1,336 @@
+"""Values shared between functions through the table, and held in the warm process."""
+
+import base64
+import json
+import secrets
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from threading import Lock
+from typing import Any
+
+from functions.shared.platform.log import logger
+from functions.shared.stores.table import TABLE_FAILED, ConditionFailed, Item, Table, Write, millis, moment
+
+_INLINE = 2_000  # characters: what is small is kept in the entry itself, which the index repeats
+_PART = 300_000  # DynamoDB refuses items beyond 400 kB
+_KEPT = timedelta(days=1)  # at the most, and if nobody cleans up: the table removes it
+_EPOCH_KEY = ("cache#:epoch", "epoch")
+_COUNTS_KEY = ("cache#:tally", "tally")
+# Nobody has renewed the entry since it was found to be over.
+_SAME = "stamp = :stamp"
+
+
+@dataclass(frozen=True)
+class CacheEntry:
+    """What the table knows of a value without the value."""
+
+    key: str
+    stored_at: datetime
+    epoch: int
+    stamp: str
+    size: int
+    item: Item
+
+
+class CacheStore:
+    def __init__(self, table: Table, clock: Callable[[], datetime]) -> None:
+        self._table = table
+        self._clock = clock
+
+    def find(self, key: str) -> CacheEntry | None:
+        item = self._table.get(_pk(key), "cache")
+        return self._entry(item) if item else None
+
+    def value(self, entry: CacheEntry) -> Any:
+        """KeyError where it was renewed while it was read."""
+        packed = entry.item.get("packed")
+        if packed is None:
+            packed = "".join(self._part(entry, number) for number in range(entry.item["parts"]))
+        return json.loads(zlib.decompress(base64.b64decode(packed)))
+
+    def put(self, key: str, value: Any, epoch: int) -> CacheEntry:
+        """Parts first: whoever finds the entry finds all of it; the one before keeps its parts meanwhile."""
+        now = self._clock()
+        packed = base64.b64encode(
+            zlib.compress(json.dumps(value, separators=(",", ":")).encode(), 3)
+        ).decode()
+        item: Item = {
+            "pk": _pk(key),
+            "sk": "cache",
+            "kind": "cache",
+            "lookup": "cache",
+            "id": key,
+            "storedAt": millis(now),
+            "expiresAt": int((now + _KEPT).timestamp()),
+            "epoch": epoch,
+            "stamp": secrets.token_hex(6),
+            "size": len(packed),
+        }
+        if len(packed) <= _INLINE:
+            item["packed"] = packed
+        else:
+            item |= self._put_parts(item, packed)
+        self._table.put(Write(item))
+        return self._entry(item)
+
+    def entries(self) -> list[CacheEntry]:
+        found = self._table.query_all("#lookup = :cache", {":cache": "cache"}, index="lookup", names=_LOOKUP)
+        return [self._entry(item) for item in found]
+
+    def remove(self, entry: CacheEntry) -> bool:
+        """Unless somebody has renewed it."""
+        try:
+            self._table.delete(_pk(entry.key), "cache", _SAME, {":stamp": entry.stamp})
+        except ConditionFailed:
+            return False
+        of_it = {":pk": _pk(entry.key), ":sk": "part#"}
+        for part in self._table.query_all("pk = :pk AND begins_with(sk, :sk)", of_it):
+            if part["stamp"] == entry.stamp or part["expiresAt"] <= self._clock().timestamp():
+                self._table.delete(part["pk"], part["sk"])
+        return True
+
+    def epoch(self) -> int:
+        item = self._table.get(*_EPOCH_KEY)
+        return int(item["epoch"]) if item else 0
+
+    def raise_epoch(self) -> int:
+        names, values = {"#epoch": "epoch"}, {":one": 1, ":kind": "count"}
+        after = self._table.update(
+            *_EPOCH_KEY, "ADD #epoch :one SET kind = :kind", names=names, values=values
+        )
+        return int(after["epoch"])
+
+    def tally(self, **more: int) -> dict[str, int]:
+        """Add to what all processes have counted, and return it."""
+        names = {f"#{name}": name for name in more}
+        values = {":kind": "count", **{f":{name}": number for name, number in more.items()}}
+        adding = ", ".join(f"#{name} :{name}" for name in more)
+        after = self._table.update(*_COUNTS_KEY, f"SET kind = :kind ADD {adding}", names=names, values=values)
+        return {name: int(after.get(name, 0)) for name in more}
+
+    def _put_parts(self, item: Item, packed: str) -> Item:
+        """Two sets of places take turns, so that whoever reads the old value is not disturbed by this one."""
+        before = self._table.get(item["pk"], "cache") or {}
+        turn = 1 - int(before.get("turn", 1))
+        shared = {name: item[name] for name in ("pk", "stamp", "expiresAt")}
+        parts = range(0, len(packed), _PART)
+        for number, start in enumerate(parts):
+            part = {**shared, "sk": _part(turn, number), "kind": "cache"}
+            self._table.put(Write({**part, "packed": packed[start : start + _PART]}))
+        return {"turn": turn, "parts": len(parts)}
+
+    def _part(self, entry: CacheEntry, number: int) -> str:
+        item = self._table.get(_pk(entry.key), _part(entry.item["turn"], number))
+        if item is None or item["stamp"] != entry.stamp:
+            raise KeyError(number)
+        return str(item["packed"])
+
+    def _entry(self, item: Item) -> CacheEntry:
+        return CacheEntry(
+            key=item["id"],
+            stored_at=moment(item["storedAt"]),
+            epoch=item["epoch"],
+            stamp=item["stamp"],
+            size=item["size"],
+            item=item,
+        )
+
+
+_LOOKUP = {"#lookup": "lookup"}
+
+
+def _pk(key: str) -> str:
+    return f"cache#{key}"
+
+
+def _part(turn: int, number: int) -> str:
+    return f"part#{turn}#{number:03d}"
+
+
+_UNREADABLE_VALUE = (KeyError, TypeError, ValueError, zlib.error)  # written by another version, or by hand
+_DAY = 86_400.0
+_MOST_HELD = 256  # values in one process
+_EPOCH_EVERY = timedelta(seconds=4)  # a clear is seen by every process within 5 s
+_TALLY_EVERY = timedelta(seconds=60)
+
+
+@dataclass
+class CacheCounts:
+    hits: int = 0
+    misses: int = 0
+    evictions: int = 0
+
+    @property
+    def hit_ratio(self) -> float:
+        asked = self.hits + self.misses
+        return round(self.hits / asked, 4) if asked else 0.0
+
+
+@dataclass(frozen=True)
+class CacheSide:
+    """One side of the cache, as the statistics show it."""
+
+    tally: CacheCounts
+    ids: list[str]
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class HeldValue:
+    stored_at: datetime
+    value: Any
+    stamp: str
+
+
+@dataclass
+class _Process:
+    """What one warm process holds; threads of one request share it."""
+
+    tally: CacheCounts = field(default_factory=CacheCounts)
+    held: "OrderedDict[str, HeldValue]" = field(default_factory=OrderedDict)
+    lock: Lock = field(default_factory=Lock)
+
+    def find(self, key: str) -> HeldValue | None:
+        with self.lock:
+            if key in self.held:
+                self.held.move_to_end(key)
+            return self.held.get(key)
+
+    def hold(self, key: str, held: HeldValue) -> None:
+        with self.lock:
+            self.held[key] = held
+            self.held.move_to_end(key)
+            while len(self.held) > _MOST_HELD:
+                self.held.popitem(last=False)
+                self.tally.evictions += 1
+
+    def drop(self, over: Callable[[str, HeldValue], bool]) -> int:
+        with self.lock:
+            gone = [key for key, held in self.held.items() if over(key, held)]
+            for key in gone:
+                del self.held[key]
+            self.tally.evictions += len(gone)
+            return len(gone)
+
+
+class SharedCache:
+    """A cache that cannot be read or written is an empty one, never an error.
+
+    A key's kind is what stands before its first `#`; `lifetimes` has the seconds that each kind may live.
+    """
+
+    def __init__(
+        self, table: Table, clock: Callable[[], datetime], lifetimes: Mapping[str, float] | None = None
+    ) -> None:
+        self._shelf = CacheStore(table, clock)
+        self._clock = clock
+        self._lifetimes = dict(lifetimes or {})
+        self._process = _Process()
+        self._shared = CacheCounts()  # counted here, not yet told to the table
+        self._told_at = clock()
+        self._epoch, self._epoch_at = 0, datetime.min.replace(tzinfo=clock().tzinfo)
+
+    def get(self, key: str, max_age: float) -> Any | None:
+        oldest = self._clock() - timedelta(seconds=max_age)
+        self._see_epoch()
+        held = self._process.find(key)
+        if held is not None and held.stored_at >= oldest:
+            self._process.tally.hits += 1
+            return held.value
+        self._process.tally.misses += 1
+        held = self._read(key, held)
+        self.count(held is not None and held.stored_at >= oldest)
+        return held.value if held and held.stored_at >= oldest else None
+
+    def newest(self, key: str) -> HeldValue | None:
+        """As old as it may be, and never this process's copy of what another has renewed."""
+        self._see_epoch()
+        return self._read(key, self._process.find(key))
+
+    def put(self, key: str, value: Any) -> None:
+        self._see_epoch()
+        stamp = ""
+        try:
+            stamp = self._shelf.put(key, value, self._epoch).stamp
+        except TABLE_FAILED as error:
+            logger.warning("cache not written", error=type(error).__name__)
+        self._process.hold(key, HeldValue(self._clock(), value, stamp))
+
+    def count(self, hit: bool) -> None:
+        """Details that a record holds are counted here too, though they are not kept here."""
+        self._shared.hits += hit
+        self._shared.misses += not hit
+        if self._clock() - self._told_at >= _TALLY_EVERY:
+            self._tell()
+
+    @property
+    def hit_ratio(self) -> float:
+        return self._process.tally.hit_ratio
+
+    def clear(self) -> int:
+        """Nothing that is cached now is used any more: here at once, in every other process within 5 s."""
+        self._epoch, self._epoch_at = self._shelf.raise_epoch(), self._clock()
+        self._process.drop(lambda *_: True)
+        return self._epoch
+
+    def cleanup(self) -> tuple[int, int]:
+        """How many entries that are over were removed from the table, and how many from this process."""
+        self._see_epoch()
+        removed = sum(self._shelf.remove(entry) for entry in self._shelf.entries() if self._over(entry))
+        self._shared.evictions += removed
+        dropped = self._process.drop(lambda key, held: self._expired(key, held.stored_at))
+        self._tell()
+        return removed, dropped
+
+    def sides(self) -> tuple[CacheSide, CacheSide]:
+        """The shared store with what all processes have told, and this process."""
+        self._see_epoch()
+        entries = [entry for entry in self._shelf.entries() if not self._over(entry)]
+        told = self._tell()
+        shared = CacheSide(told, [entry.key for entry in entries], sum(entry.size for entry in entries))
+        return shared, CacheSide(self._process.tally, list(self._process.held))
+
+    def _over(self, entry: CacheEntry) -> bool:
+        return entry.epoch != self._epoch or self._expired(entry.key, entry.stored_at)
+
+    def _expired(self, key: str, stored_at: datetime) -> bool:
+        lifetime = timedelta(seconds=self._lifetimes.get(key.partition("#")[0], _DAY))
+        return stored_at + lifetime <= self._clock()
+
+    def _read(self, key: str, held: HeldValue | None) -> HeldValue | None:
+        try:
+            entry = self._shelf.find(key)
+            if entry is None or entry.epoch != self._epoch:
+                return None
+            if held is None or held.stamp != entry.stamp:
+                held = HeldValue(entry.stored_at, self._shelf.value(entry), entry.stamp)
+        except (*TABLE_FAILED, *_UNREADABLE_VALUE) as error:
+            logger.warning("cache not read", error=type(error).__name__)
+            return None
+        self._process.hold(key, held)
+        return held
+
+    def _see_epoch(self) -> None:
+        now = self._clock()
+        if now - self._epoch_at < _EPOCH_EVERY:
+            return
+        self._epoch_at = now
+        try:
+            epoch = self._shelf.epoch()
+        except (*TABLE_FAILED, *_UNREADABLE_VALUE) as error:
+            logger.warning("cache epoch not read", error=type(error).__name__)
+            return
+        if epoch != self._epoch:
+            self._epoch = epoch
+            self._process.drop(lambda *_: True)
+
+    def _tell(self) -> CacheCounts:
+        self._told_at, told, self._shared = self._clock(), self._shared, CacheCounts()
+        try:
+            return CacheCounts(**self._shelf.tally(**vars(told)))
+        except TABLE_FAILED as error:
+            logger.warning("cache not counted", error=type(error).__name__)
+            return told

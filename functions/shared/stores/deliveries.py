@@ -1,0 +1,315 @@
+"""Webhook deliveries, one for each event and receiver, and the slots of a receiver for those under way."""
+
+import hashlib
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from functions.shared.domain.delivery.announcements import Announcement
+from functions.shared.domain.delivery.webhooks import Attempt, Delivery, DeliveryState, look_at
+from functions.shared.stores.table import (
+    NEW,
+    RETENTION,
+    ConditionFailed,
+    Item,
+    Table,
+    Write,
+    millis,
+    moment,
+    readable,
+)
+
+_attempt = TypeAdapter(Attempt)
+
+
+def delivery_id(announcement: Announcement) -> str:
+    """Sorts by the event's number, so that the index lists an instance's deliveries in order."""
+    return f"dlv_{(announcement.instance_id or '').removeprefix('inst_')}_{announcement.sequence or 0:06d}"
+
+
+def instances_key(instance_id: str) -> str:
+    return f"deliveries#{instance_id}"
+
+
+def delivery_item(delivery: Delivery, now: datetime) -> Item:
+    """Of one that is pending."""
+    due_at = millis(delivery.next_at or now)
+    return {
+        "pk": delivery.id,
+        "sk": "delivery",
+        "kind": "delivery",
+        "id": delivery.id,
+        "lookup": instances_key(delivery.instance_id),
+        "instanceId": delivery.instance_id,
+        "eventId": delivery.event_id,
+        "eventType": delivery.event_type,
+        "url": delivery.url,
+        "body": delivery.body,
+        "correlationId": delivery.correlation_id,
+        "createdAt": millis(delivery.created_at),
+        "state": delivery.state,
+        "attempt": delivery.attempt,
+        "madeBefore": delivery.made_before,
+        "held": delivery.held,
+        "attempts": {str(one.number): attempt_item(one) for one in delivery.attempts},
+        "nextAt": due_at,
+        "due": "delivery",
+        "dueAt": due_at,
+        "expiresAt": int((now + RETENTION).timestamp()),
+    }
+
+
+def read_delivery(item: Item) -> Delivery:
+    attempts = [_attempt.validate_python(one) for one in item["attempts"].values()]
+    return Delivery(
+        id=item["id"],
+        instance_id=item["instanceId"],
+        event_id=item["eventId"],
+        event_type=item["eventType"],
+        url=item["url"],
+        body=item["body"],
+        correlation_id=item["correlationId"],
+        created_at=moment(item["createdAt"]),
+        state=DeliveryState(item["state"]),
+        attempt=item["attempt"],
+        made_before=item["madeBefore"],
+        next_at=moment(item["nextAt"]) if "nextAt" in item else None,
+        held=item["held"],
+        attempts=tuple(sorted(attempts, key=lambda one: one.number)),
+    )
+
+
+def attempt_item(attempt: Attempt) -> dict[str, Any]:
+    item: dict[str, Any] = _attempt.dump_python(attempt, mode="json", exclude_none=True)
+    return item
+
+
+# Nobody has begun an attempt, ended the delivery or moved its time since it was read.
+_AS_READ = "#state = :state AND attempt = :attempt AND nextAt = :next"
+# The same of one that has ended: nothing but a replay changes it.
+_STILL_ENDED = "#state = :state AND attempt = :attempt AND attribute_not_exists(nextAt)"
+# Still the attempt that was begun: nobody took it for lost and went on, or ended the delivery.
+_STILL_MINE = "#state = :pending AND attempt = :attempt"
+_STATE = {"#state": "state"}
+
+_MOST_ATTEMPTS_KEPT = 50  # of rounds past; the round under way is kept whole
+
+
+class Deliveries:
+    def __init__(self, table: Table, new_token: Callable[[], str] = lambda: secrets.token_hex(8)) -> None:
+        self._table = table
+        self._new_token = new_token
+
+    def add(self, announcement: Announcement, now: datetime) -> str:
+        """The same event makes the same delivery, however often it is announced."""
+        delivery = Delivery(
+            id=delivery_id(announcement),
+            instance_id=announcement.instance_id or "",
+            event_id=announcement.id,
+            event_type=announcement.type,
+            url=announcement.webhook_url or "",
+            body=announcement.body,
+            correlation_id=announcement.correlation_id,
+            created_at=now,
+            next_at=now,
+        )
+        with suppress(ConditionFailed):
+            self._table.put(Write(delivery_item(delivery, now), NEW))
+        return delivery.id
+
+    def get(self, delivery_id: str) -> Delivery | None:
+        item = self._table.get(delivery_id, "delivery")
+        return read_delivery(item) if item else None
+
+    def page(self, instance_id: str, limit: int, after: str | None) -> tuple[list[Delivery], str | None]:
+        """Newest first, from where the last page ended; and where this one did, if there are more."""
+        found, end = self._table.page(
+            "lookup", "lookup", instances_key(instance_id), limit=limit, after=after
+        )
+        return list(readable(read_delivery, found)), end
+
+    def begin(self, delivery: Delivery, now: datetime, until: datetime) -> Delivery | None:
+        """Claim the next attempt, unless somebody has; due again when the claimant must be done or dead."""
+        number, token = delivery.attempt + 1, self._new_token()
+        item = self._change(
+            delivery,
+            "SET attempt = :number, attempts.#number = :begun, claim = :claim, "
+            "nextAt = :until, dueAt = :until, held = :none",
+            {"#number": str(number)},
+            {
+                ":number": number,
+                ":begun": attempt_item(Attempt(number, now)),
+                ":claim": token,
+                ":until": millis(until),
+                ":none": 0,
+            },
+        )
+        if item is None:
+            # A write whose answer was lost is sent again by the SDK and then meets itself.
+            stands = self._table.get(delivery.id, "delivery")
+            item = stands if stands and stands.get("claim") == token else None
+        return read_delivery(item) if item else None
+
+    def hold(self, delivery: Delivery, until: datetime) -> bool:
+        """Let the next attempt wait without counting it; False if somebody else has moved on meanwhile."""
+        changed = self._change(
+            delivery,
+            "SET nextAt = :until, dueAt = :until, held = :held",
+            {},
+            {":until": millis(until), ":held": delivery.held + 1},
+        )
+        return changed is not None
+
+    def finish(
+        self,
+        delivery: Delivery,
+        result: Attempt,
+        *,
+        state: DeliveryState,
+        again_at: datetime | None,
+        now: datetime,
+    ) -> bool:
+        """Log the attempt and either end the delivery or say when the next attempt is due."""
+        values: dict[str, Any] = {
+            ":pending": DeliveryState.PENDING,
+            ":attempt": result.number,
+            ":state": state,
+            ":result": attempt_item(result),
+        }
+        changes = "SET #state = :state, attempts.#number = :result"
+        if again_at:
+            values |= {":next": millis(again_at), ":due": millis(look_at(again_at, now))}
+            changes += ", nextAt = :next, dueAt = :due"
+        else:
+            changes += " REMOVE due, dueAt, nextAt"
+        names = {**_STATE, "#number": str(result.number)}
+        try:
+            self._table.update(
+                delivery.id, "delivery", changes, condition=_STILL_MINE, names=names, values=values
+            )
+        except ConditionFailed:
+            return False
+        return True
+
+    def give_up(self, delivery: Delivery) -> bool:
+        """Every attempt was made, and whoever made the last one did not live to say so."""
+        changes = "SET #state = :exhausted REMOVE due, dueAt, nextAt"
+        return self._change(delivery, changes, {}, {":exhausted": DeliveryState.EXHAUSTED}) is not None
+
+    def replay(self, delivery: Delivery, now: datetime, also: Sequence[Write] = ()) -> Delivery:
+        """A new round of attempts, from now on; raises ConditionFailed if it changed since it was read."""
+        again = replace(
+            delivery,
+            state=DeliveryState.PENDING,
+            made_before=delivery.attempt,
+            next_at=now,
+            held=0,
+            attempts=delivery.attempts[-_MOST_ATTEMPTS_KEPT:],
+        )
+        condition = _AS_READ if delivery.next_at else _STILL_ENDED
+        values: dict[str, Any] = {":state": delivery.state, ":attempt": delivery.attempt}
+        if delivery.next_at:
+            values[":next"] = millis(delivery.next_at)
+        write = Write(delivery_item(again, now), condition, values, _STATE)
+        if also:
+            self._table.transact([write, *also])
+        else:
+            self._table.put(write)
+        return again
+
+    def _change(
+        self, delivery: Delivery, changes: str, names: dict[str, str], values: dict[str, Any]
+    ) -> Item | None:
+        """Over the delivery as it was read; None if it is no longer so."""
+        as_read = {
+            ":state": delivery.state,
+            ":attempt": delivery.attempt,
+            ":next": millis(delivery.next_at) if delivery.next_at else 0,
+        }
+        try:
+            return self._table.update(
+                delivery.id,
+                "delivery",
+                changes,
+                condition=_AS_READ,
+                names={**_STATE, **names},
+                values={**as_read, **values},
+            )
+        except ConditionFailed:
+            return None
+
+
+# Nobody is in this place, or whoever is has had the time to leave it and did not.
+_SLOT_FREE = "attribute_not_exists(#place) OR #place.freeAt <= :now"
+_SLOT_STILL_MINE = "#place.holder = :holder"
+_RECEIVER_KEPT = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class ReceiverSlot:
+    receiver: str
+    name: str
+    holder: str
+
+
+class ReceiverSlots:
+    def __init__(self, table: Table, places: int) -> None:
+        self._table = table
+        self._names = [f"place{number}" for number in range(places)]
+
+    def take(self, origin: str, now: datetime, until: datetime) -> ReceiverSlot | None:
+        """A place at the receiver, or None while all are taken; it comes free by itself at `until`."""
+        key = f"receiver#{hashlib.sha256(origin.encode()).hexdigest()[:32]}"
+        holder = secrets.token_hex(8)
+        for _ in range(len(self._names) + 1):  # each time somebody else was quicker, and has a place now
+            item = self._table.get(key, "receiver") or {}
+            free = [name for name in self._names if name not in item or item[name]["freeAt"] <= millis(now)]
+            if not free:
+                return None
+            place = ReceiverSlot(key, secrets.choice(free), holder)
+            if self._taken(place, origin, now, until):
+                return place
+        return None
+
+    def release(self, place: ReceiverSlot) -> None:
+        try:
+            self._table.update(
+                place.receiver,
+                "receiver",
+                "REMOVE #place",
+                condition=_SLOT_STILL_MINE,
+                names={"#place": place.name},
+                values={":holder": place.holder},
+            )
+        except ConditionFailed:
+            return  # it was over its time, and somebody else has it
+
+    def _taken(self, place: ReceiverSlot, origin: str, now: datetime, until: datetime) -> bool:
+        try:
+            self._table.update(
+                place.receiver,
+                "receiver",
+                "SET #place = :taken, kind = :kind, origin = :origin, expiresAt = :gone",
+                condition=_SLOT_FREE,
+                names={"#place": place.name},
+                values={
+                    ":taken": {"holder": place.holder, "freeAt": millis(until)},
+                    ":now": millis(now),
+                    ":kind": "receiver",
+                    ":origin": origin,
+                    ":gone": int((until + _RECEIVER_KEPT).timestamp()),
+                },
+            )
+        except ConditionFailed:
+            # A write whose answer was lost is sent again by the SDK and then meets itself.
+            return self._holds(place, self._table.get(place.receiver, "receiver") or {})
+        return True
+
+    @staticmethod
+    def _holds(place: ReceiverSlot, item: Item) -> bool:
+        return bool(item.get(place.name, {}).get("holder") == place.holder)

@@ -1,0 +1,313 @@
+"""Instances with their purchases, events and operations: stored together, guarded by version."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from functions.shared.domain.errors import NotFound, StaleInstance
+from functions.shared.domain.ids import Mark
+from functions.shared.domain.instance.decision import Decision
+from functions.shared.domain.instance.machine import Machine
+from functions.shared.domain.instance.record import Event, Instance, Operation, Purchase, PurchaseOutcome
+from functions.shared.domain.instance.status import Status
+from functions.shared.stores.table import (
+    NEW,
+    RETENTION,
+    ConditionFailed,
+    Item,
+    Table,
+    Write,
+    millis,
+    readable,
+)
+
+_instance = TypeAdapter(Instance)
+_event = TypeAdapter(Event)
+_operation = TypeAdapter(Operation)
+_purchase = TypeAdapter(Purchase)
+
+
+def record_item(record: Instance) -> Item:
+    item: Item = {
+        "pk": record.id,
+        "sk": "record",
+        "kind": "instance",
+        "id": record.id,
+        "version": record.version,
+        "token": record.token,
+        "listed": "instances",
+        "statusKey": f"instances#{record.status}",
+        "lookup": f"name#{record.name}",
+        "record": _instance.dump_python(record, mode="json", exclude_defaults=True),
+    }
+    if record.next_check_at:
+        item |= {"due": "instance", "dueAt": millis(record.next_check_at)}
+    return item
+
+
+def read_record(item: Mapping[str, Any]) -> Instance:
+    return _instance.validate_python(item["record"])
+
+
+def event_key(sequence: int) -> str:
+    return f"event#{sequence:010d}"
+
+
+def event_item(event: Event) -> Item:
+    """Due until it has been announced: the stream is the quick way, the sweep the sure one."""
+    return {
+        "pk": event.instance_id,
+        "sk": event_key(event.sequence),
+        "kind": "event",
+        "event": _event.dump_python(event, mode="json", exclude_none=True),
+        "due": "event",
+        "dueAt": millis(event.at),
+        "expiresAt": int((event.at + RETENTION).timestamp()),
+    }
+
+
+def read_event(item: Mapping[str, Any]) -> Event:
+    return _event.validate_python(item["event"])
+
+
+def operation_item(instance_id: str, operation: Operation) -> Item:
+    return {
+        "pk": operation.id,
+        "sk": "operation",
+        "kind": "operation",
+        "id": operation.id,
+        "instanceId": instance_id,
+        "lookup": f"operations#{instance_id}",
+        "operation": _operation.dump_python(operation, mode="json", exclude_none=True),
+        "expiresAt": int((operation.began_at + RETENTION).timestamp()),
+    }
+
+
+def read_operation(item: Mapping[str, Any]) -> Operation:
+    return _operation.validate_python(item["operation"])
+
+
+def purchase_item(purchase: Purchase) -> Item:
+    return {
+        "pk": purchase.instance_id,
+        "sk": f"purchase#{purchase.number:04d}",
+        "kind": "purchase",
+        "outcome": purchase.outcome,
+        "purchase": _purchase.dump_python(purchase, mode="json", exclude_none=True),
+    }
+
+
+def read_purchase(item: Mapping[str, Any]) -> Purchase:
+    return _purchase.validate_python(item["purchase"])
+
+
+# The record is still the one that this write grew from.
+_SAME_VERSION = "attribute_exists(pk) AND #version = :version"
+# A purchase's outcome is only ever written over one that was not final.
+_NOT_FINAL = "outcome IN (:intended, :unclear)"
+_ONLY_THE_RECORD = frozenset({0})  # the first write of the transaction
+_TRIES = 3
+
+
+class Instances:
+    def __init__(self, table: Table, new_token: Callable[[], str]) -> None:
+        self._table = table
+        self._new_token = new_token
+
+    def get(self, instance_id: str) -> Instance | None:
+        item = self._table.get(instance_id, "record")
+        return read_record(item) if item else None
+
+    def add(self, decision: Decision, also: Sequence[Write] = ()) -> Instance:
+        """Store a new instance with its events, and whatever must stand or fall with it."""
+        record = self._stepped(decision.record)
+        try:
+            self._table.transact([Write(record_item(record), NEW), *_history(decision), *also])
+        except ConditionFailed:  # perhaps by an earlier try of ours: nobody else has this id
+            if stored := self.get(record.id):
+                return stored
+            raise
+        return record
+
+    def save(self, decision: Decision, also: Sequence[Write] = ()) -> Instance:
+        """Write over the version that the decision grew from, or raise StaleInstance."""
+        record = self._stepped(decision.record)
+        put = Write(
+            record_item(record),
+            _SAME_VERSION,
+            {":version": decision.record.version},
+            {"#version": "version"},
+        )
+        for _ in range(_TRIES):
+            try:
+                self._table.transact([put, *_history(decision), *also])
+            except ConditionFailed as lost:
+                stored = self._table.get(record.id, "record")
+                if self._is_mine(record, stored):
+                    return record
+                # A write that came in between may have changed nothing that counts, as a sweep's does.
+                unchanged = stored is not None and stored["version"] == decision.record.version
+                if not unchanged or lost.failed != _ONLY_THE_RECORD:
+                    break
+            else:
+                return record
+        raise StaleInstance(record.id)
+
+    def intend(self, decision: Decision, purchase: Purchase) -> Instance:
+        """Store the intent to buy together with the instance's knowledge of it."""
+        return self.save(decision, [Write(purchase_item(purchase), NEW)])
+
+    def owned(self, machine_id: str, instance_id: str, former: str | None = None) -> Write:
+        """To be put into the transaction that takes a machine under management: nobody else has it."""
+        item = {"pk": f"machine#{machine_id}", "sk": "owner", "kind": "owner", "instanceId": instance_id}
+        return Write(item, "instanceId = :former", {":former": former}) if former else Write(item, NEW)
+
+    def owner(self, machine_id: str) -> str | None:
+        item = self._table.get(f"machine#{machine_id}", "owner")
+        return str(item["instanceId"]) if item else None
+
+    def purchases(self, instance_id: str) -> tuple[Purchase, ...]:
+        found = self._table.query_all(
+            "pk = :pk AND begins_with(sk, :sk)", {":pk": instance_id, ":sk": "purchase#"}
+        )
+        return tuple(map(read_purchase, found))
+
+    def settle(self, purchase: Purchase) -> None:
+        """Write a purchase's outcome by its key; one that is final stays as it is."""
+        values = {":intended": PurchaseOutcome.INTENDED, ":unclear": PurchaseOutcome.UNCLEAR}
+        try:
+            self._table.put(Write(purchase_item(purchase), _NOT_FINAL, values))
+        except ConditionFailed:
+            return
+
+    def turned_out_bought(self, mark: Mark, machine: Machine, seen_at: datetime) -> bool:
+        """Book a machine that was found by its mark. False where its purchase has another machine already."""
+        found = self._table.get(mark.instance_id, f"purchase#{mark.purchase:04d}")
+        purchase = read_purchase(found) if found else _unrecorded(mark, machine, seen_at)
+        if purchase.outcome is PurchaseOutcome.BOUGHT:
+            return purchase.machine_id == machine.id
+        bought = replace(purchase, outcome=PurchaseOutcome.BOUGHT, machine_id=machine.id, ended_at=seen_at)
+        item, values = purchase_item(bought), {":bought": PurchaseOutcome.BOUGHT}
+        try:
+            self._table.put(Write(item, "outcome <> :bought", values) if found else Write(item, NEW))
+        except ConditionFailed:
+            return self.turned_out_bought(mark, machine, seen_at)
+        return True
+
+    def all_live(self) -> list[Instance]:
+        """Every instance that is not terminated, as the index has it: perhaps a moment old. One that cannot
+        be read, as after a roll-back, must not hide the others."""
+        live = [status for status in Status if status is not Status.TERMINATED]
+        found = [
+            item
+            for status in live
+            for item in self._table.query_all(
+                "statusKey = :key", {":key": _status_key(status)}, index="status"
+            )
+        ]
+        newest: dict[str, Instance] = {}  # one that changes meanwhile may be found in two statuses
+        for record in readable(read_record, found):
+            known = newest.get(record.id)
+            newest[record.id] = record if known is None or known.version < record.version else known
+        return list(newest.values())
+
+    def events(self, instance_id: str, after: int = 0, limit: int | None = None) -> list[Event]:
+        """In order, from the sequence that follows `after`."""
+        condition = "pk = :pk AND sk BETWEEN :first AND :last"
+        keys = {":pk": instance_id, ":first": event_key(after + 1), ":last": "event#~"}
+        found, start = self._table.query(condition, keys, limit=limit)
+        while start and (limit is None or len(found) < limit):
+            more, start = self._table.query(condition, keys, limit=limit, start=start)
+            found += more
+        return [read_event(item) for item in found[:limit]]
+
+    def page(
+        self, *, name: str | None, status: str | None, limit: int, after: str | None
+    ) -> tuple[list[Instance], str | None]:
+        """Newest first, from below the id `after`; and the id to go on below, if there are more. One that
+        cannot be read is left out of its page."""
+        found, end = self._table.page(
+            *listing(name, status),
+            limit=limit,
+            after=after,
+            wanted=lambda item: status is None or _status_of(item) == status,
+        )
+        return list(readable(read_record, found)), end
+
+    def live_named(self, name: str) -> list[str]:
+        """The ids of those that are not terminated, newest first, also where a record cannot be read."""
+        index, key, value = listing(name, None)
+        found = self._table.query_all(
+            "#key = :key", {":key": value}, index=index, names={"#key": key}, forward=False
+        )
+        return [item["id"] for item in found if _status_of(item) != Status.TERMINATED]
+
+    def _is_mine(self, record: Instance, stored: Item | None) -> bool:
+        """A write whose answer was lost is sent again by the SDK and then meets itself."""
+        return stored is not None and stored["token"] == record.token
+
+    def _stepped(self, record: Instance) -> Instance:
+        return replace(record, version=record.version + 1, token=self._new_token())
+
+
+def _unrecorded(mark: Mark, machine: Machine, seen_at: datetime) -> Purchase:
+    """A purchase that the table has forgotten, as after a restore from a backup."""
+    return Purchase(
+        instance_id=mark.instance_id,
+        number=mark.purchase,
+        name=machine.name,
+        outcome=PurchaseOutcome.UNCLEAR,
+        intended_at=seen_at,
+        lease_until=seen_at,
+        product_id=machine.product_id,
+        region=machine.region,
+        expects_endpoints=bool(machine.endpoints),
+    )
+
+
+def _history(decision: Decision) -> list[Write]:
+    events = [Write(event_item(event), NEW) for event in decision.events]
+    return events + [
+        Write(operation_item(decision.record.id, operation)) for operation in decision.operations
+    ]
+
+
+def listing(name: str | None, status: str | None) -> tuple[str, str, str]:
+    """The index that lists them, the attribute it goes by, and its value; name and status together are
+    listed by name and sifted by status."""
+    if name is not None:
+        return "lookup", "lookup", f"name#{name}"
+    if status is not None:
+        return "status", "statusKey", _status_key(status)
+    return "listed", "listed", "instances"
+
+
+def _status_key(status: str) -> str:
+    return f"instances#{status}"
+
+
+def _status_of(item: Item) -> str:
+    """As the index has it, also where the record itself cannot be read."""
+    return str(item.get("statusKey", "")).removeprefix("instances#")
+
+
+class Operations:
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def get(self, operation_id: str) -> tuple[str, Operation]:
+        """The instance's id and the operation."""
+        item = self._table.get(operation_id, "operation")
+        if item is None:
+            raise NotFound("OPERATION_NOT_FOUND", "There is no operation of that id, or it is too old")
+        return item["instanceId"], read_operation(item)
+
+    def of(self, instance_id: str) -> list[Operation]:
+        """Newest first."""
+        found = self._table.query_all(
+            "lookup = :lookup", {":lookup": f"operations#{instance_id}"}, index="lookup", forward=False
+        )
+        return [read_operation(item) for item in found]

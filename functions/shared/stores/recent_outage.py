@@ -1,0 +1,42 @@
+"""That Novita did not answer just now, remembered for some seconds: the next caller need not find out."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from functions.shared.platform.log import logger
+from functions.shared.stores.table import TABLE_FAILED, Table, Write, millis, moment
+
+_KEY = ("silence#novita", "silence")
+
+
+class RecentOutage:
+    """Of reads that somebody waits for. The circuit, which counts more, opens later and lasts longer."""
+
+    def __init__(self, table: Table, clock: Callable[[], datetime], is_on: timedelta) -> None:
+        self._table = table
+        self._clock = clock
+        self._lasts = is_on
+        self._until = datetime.min.replace(tzinfo=UTC)
+
+    def is_on(self) -> bool:
+        """One read of the table, and none while this process knows already."""
+        now = self._clock()
+        if now < self._until:
+            return True
+        try:
+            item = self._table.get(*_KEY)
+        except TABLE_FAILED:
+            return False
+        if item is not None:
+            self._until = moment(item["until"])
+        return now < self._until
+
+    def note(self) -> None:
+        now = self._clock()
+        self._until = now + self._lasts
+        expires = int(self._until.timestamp()) + 60
+        item = {"pk": _KEY[0], "sk": _KEY[1], "kind": "silence", "until": millis(self._until)}
+        try:
+            self._table.put(Write({**item, "expiresAt": expires}))
+        except TABLE_FAILED as error:
+            logger.warning("silence not noted", error=type(error).__name__)

@@ -1,0 +1,308 @@
+"""The one table: items in and out, conditional writes and who won them, and the index of what is due."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+from botocore.exceptions import BotoCoreError, ClientError
+
+from functions.shared.platform.log import logger
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+
+Item = dict[str, Any]
+
+TABLE_FAILED = (ClientError, BotoCoreError)  # it refused, or did not answer
+_AT_ONCE = 100  # BatchGetItem's own limit
+_PARTS = 10  # in which a busy table may answer
+
+
+class _Numbers(TypeDeserializer):
+    """Numbers come back as the int or float they were; money is kept as text."""
+
+    def _deserialize_n(self, value: str) -> int | float:
+        return int(value) if value.lstrip("-").isdigit() else float(value)
+
+
+_serialize = TypeSerializer().serialize
+_deserialize = _Numbers().deserialize
+
+
+class ConditionFailed(Exception):
+    """Somebody else wrote first; `failed` has the positions of the refused writes of a transaction."""
+
+    def __init__(self, failed: frozenset[int] = frozenset({0})) -> None:
+        super().__init__("a conditional write was refused")
+        self.failed = failed
+
+
+@dataclass(frozen=True)
+class Write:
+    """A put of one item, or a delete where the item is only a key."""
+
+    item: Item
+    condition: str | None = None
+    values: Mapping[str, Any] | None = None
+    names: Mapping[str, str] | None = None
+
+
+NEW = "attribute_not_exists(pk)"  # nobody has written this item yet
+
+
+def marshal(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes that are None are left out; the round trip through JSON makes floats storable."""
+    plain = json.loads(json.dumps(item), parse_float=Decimal)
+    return {key: _serialize(value) for key, value in plain.items() if value is not None}
+
+
+def unmarshal(item: Mapping[str, Any]) -> Item:
+    return {key: _deserialize(value) for key, value in item.items()}
+
+
+class Table:
+    def __init__(self, client: "DynamoDBClient", name: str) -> None:
+        self.client = client
+        self.name = name
+
+    def get(self, pk: str, sk: str) -> Item | None:
+        answer = self.client.get_item(
+            TableName=self.name, Key={"pk": {"S": pk}, "sk": {"S": sk}}, ConsistentRead=True
+        )
+        return unmarshal(answer["Item"]) if "Item" in answer else None
+
+    def get_all(self, keys: Iterable[tuple[str, str]]) -> Iterator[Item]:
+        """The items of those keys, in any order and perhaps a moment old, to be shown and not acted on: what
+        is not there, or what a busy table does not give, is left out."""
+        wanted = [{"pk": {"S": pk}, "sk": {"S": sk}} for pk, sk in dict.fromkeys(keys)]
+        for start in range(0, len(wanted), _AT_ONCE):
+            left: Any = {self.name: {"Keys": wanted[start:][:_AT_ONCE]}}
+            for _ in range(_PARTS):
+                answer = self.client.batch_get_item(RequestItems=left)
+                yield from map(unmarshal, answer["Responses"].get(self.name, []))
+                if not (left := answer.get("UnprocessedKeys")):
+                    break
+
+    def put(self, write: Write) -> None:
+        try:
+            self.client.put_item(TableName=self.name, **_put(write))
+        except ClientError as error:
+            raise _translated(error) from error
+
+    def delete(
+        self, pk: str, sk: str, condition: str | None = None, values: Mapping[str, Any] | None = None
+    ) -> None:
+        optional: dict[str, Any] = {"ConditionExpression": condition} if condition else {}
+        if values:
+            optional["ExpressionAttributeValues"] = marshal(values)
+        try:
+            self.client.delete_item(TableName=self.name, Key={"pk": {"S": pk}, "sk": {"S": sk}}, **optional)
+        except ClientError as error:
+            raise _translated(error) from error
+
+    def transact(self, writes: Iterable[Write]) -> None:
+        items: list[Any] = [{"Put": {"TableName": self.name, **_put(write)}} for write in writes]
+        try:
+            self.client.transact_write_items(TransactItems=items)
+        except ClientError as error:
+            raise _translated(error) from error
+
+    def update(
+        self,
+        pk: str,
+        sk: str,
+        expression: str,
+        *,
+        condition: str | None = None,
+        values: Mapping[str, Any] | None = None,
+        names: Mapping[str, str] | None = None,
+    ) -> Item:
+        """Change parts of an item and return it whole."""
+        optional: dict[str, Any] = {}
+        if condition:
+            optional["ConditionExpression"] = condition
+        if values:
+            optional["ExpressionAttributeValues"] = marshal(values)
+        if names:
+            optional["ExpressionAttributeNames"] = dict(names)
+        try:
+            answer = self.client.update_item(
+                TableName=self.name,
+                Key={"pk": {"S": pk}, "sk": {"S": sk}},
+                UpdateExpression=expression,
+                ReturnValues="ALL_NEW",
+                **optional,
+            )
+        except ClientError as error:
+            raise _translated(error) from error
+        return unmarshal(answer["Attributes"])
+
+    def query(
+        self,
+        condition: str,
+        values: Mapping[str, Any],
+        *,
+        index: str | None = None,
+        names: Mapping[str, str] | None = None,
+        forward: bool = True,
+        limit: int | None = None,
+        start: Mapping[str, Any] | None = None,
+    ) -> tuple[list[Item], Item | None]:
+        """One page, and the key to go on from."""
+        optional: dict[str, Any] = {"IndexName": index} if index else {"ConsistentRead": True}
+        if names:
+            optional["ExpressionAttributeNames"] = dict(names)
+        if limit:
+            optional["Limit"] = limit
+        if start:
+            optional["ExclusiveStartKey"] = marshal(start)
+        answer = self.client.query(
+            TableName=self.name,
+            KeyConditionExpression=condition,
+            ExpressionAttributeValues=marshal(values),
+            ScanIndexForward=forward,
+            **optional,
+        )
+        last = answer.get("LastEvaluatedKey")
+        return [unmarshal(item) for item in answer["Items"]], unmarshal(last) if last else None
+
+    def count(
+        self, condition: str, values: Mapping[str, Any], *, index: str, names: Mapping[str, str]
+    ) -> int:
+        pages = self.client.get_paginator("query").paginate(
+            TableName=self.name,
+            IndexName=index,
+            KeyConditionExpression=condition,
+            ExpressionAttributeNames=dict(names),
+            ExpressionAttributeValues=marshal(values),
+            Select="COUNT",
+        )
+        return sum(page["Count"] for page in pages)
+
+    def query_all(self, condition: str, values: Mapping[str, Any], **options: Any) -> list[Item]:
+        items, start = self.query(condition, values, **options)
+        while start:
+            more, start = self.query(condition, values, start=start, **options)
+            items += more
+        return items
+
+    def page(
+        self,
+        index: str,
+        key: str,
+        value: str,
+        *,
+        limit: int,
+        after: str | None,
+        wanted: Callable[[Item], bool] = lambda _: True,
+    ) -> tuple[list[Item], str | None]:
+        """Newest first, from below the id `after`; and the id that the next page goes on below, if any."""
+        condition, values = "#key = :key", {":key": value}
+        if after:
+            condition, values = f"{condition} AND id < :after", {**values, ":after": after}
+        found: list[Item] = []
+        start: Item | None = None
+        while True:
+            some, start = self.query(
+                condition,
+                values,
+                index=index,
+                names={"#key": key},
+                forward=False,
+                limit=limit + 1,
+                start=start,
+            )
+            found += filter(wanted, some)
+            if len(found) > limit or not start:
+                return found[:limit], found[limit - 1]["id"] if len(found) > limit else None
+
+
+def _put(write: Write) -> dict[str, Any]:
+    put: dict[str, Any] = {"Item": marshal(write.item)}
+    if write.condition:
+        put["ConditionExpression"] = write.condition
+    if write.values:
+        put["ExpressionAttributeValues"] = marshal(write.values)
+    if write.names:
+        put["ExpressionAttributeNames"] = dict(write.names)
+    return put
+
+
+def _translated(error: ClientError) -> Exception:
+    """Another writer's doing is ConditionFailed; everything else stays what it is."""
+    code = error.response["Error"]["Code"]
+    if code == "ConditionalCheckFailedException":
+        return ConditionFailed()
+    if code == "TransactionCanceledException":
+        reasons = error.response.get("CancellationReasons", [])
+        lost = {"ConditionalCheckFailed", "TransactionConflict"}
+        failed = frozenset(i for i, reason in enumerate(reasons) if reason.get("Code") in lost)
+        if failed:
+            return ConditionFailed(failed)
+    return error
+
+
+T = TypeVar("T")
+
+RETENTION = timedelta(days=30)
+UNREADABLE = (KeyError, TypeError, ValueError)  # what reading an item of another version may raise
+
+
+def millis(time: datetime) -> int:
+    return int(time.timestamp() * 1000)
+
+
+def moment(at: int) -> datetime:
+    return datetime.fromtimestamp(at / 1000, UTC)
+
+
+def readable(read: Callable[[Item], T], found: Iterable[Item]) -> Iterator[T]:
+    """One that cannot be read, as after a roll-back, must not hide the others."""
+    for item in found:
+        try:
+            yield read(item)
+        except UNREADABLE:
+            logger.exception("record not read", key=item["pk"])
+
+
+# Neither another sweep nor a step has moved the due time since it was read.
+_STILL_DUE = "dueAt = :seen"
+# A step's transaction has the item at this moment: it was quicker.
+_BEING_WRITTEN = "TransactionConflictException"
+
+
+class Due:
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def overdue(self, kind: str, until: datetime, limit: int) -> Sequence[Item]:
+        """Keys of what should have happened by then, longest overdue first."""
+        found, _ = self._table.query(
+            "due = :due AND dueAt <= :until",
+            {":due": kind, ":until": millis(until)},
+            index="due",
+            limit=limit,
+        )
+        return found
+
+    def claim(self, overdue: Item, until: datetime) -> Item | None:
+        """Take it for one sweep, unless another sweep or a step was quicker: the whole item, due later."""
+        try:
+            return self._table.update(
+                overdue["pk"],
+                overdue["sk"],
+                "SET dueAt = :until",
+                condition=_STILL_DUE,
+                values={":until": millis(until), ":seen": overdue["dueAt"]},
+            )
+        except ConditionFailed:
+            return None
+        except ClientError as error:
+            if error.response["Error"]["Code"] != _BEING_WRITTEN:
+                raise
+            return None

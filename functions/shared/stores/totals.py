@@ -1,0 +1,106 @@
+"""How many instances a listing has, at a price that does not grow with their number."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any
+
+from functions.shared.domain.ids import earliest_instance_id
+from functions.shared.domain.instance.status import Status
+from functions.shared.stores.cache import SharedCache
+from functions.shared.stores.instances import listing
+from functions.shared.stores.table import ConditionFailed, Item, Table, Write, marshal
+
+_BASE = ("total#instances", "total")
+_SETTLED = timedelta(minutes=5)  # by then an instance is stored, or never will be
+# Nobody has moved the base since it was read.
+_SAME = "attribute_not_exists(pk) OR #after = :after"
+
+
+class Totals:
+    """Exact while one page of the index tells; of a longer listing at most `ttl` seconds old, and shared."""
+
+    def __init__(self, table: Table, cache: SharedCache, clock: Callable[[], datetime], ttl: float) -> None:
+        self._table = table
+        self._cache = cache
+        self._clock = clock
+        self._ttl = ttl
+
+    def of(self, *, name: str | None, status: str | None) -> int:
+        key = f"total#{status or ''}#{name or ''}"
+        known = self._cache.get(key, self._ttl)
+        if known is not None:
+            return int(known)
+        counted, more = self._count(name, status)
+        if more is None:
+            return counted
+        total = self._long(name, status, counted, more)
+        self._cache.put(key, total)
+        return total
+
+    def _long(self, name: str | None, status: str | None, counted: int, more: Item | None) -> int:
+        if name is None and status is None:
+            return self._all()
+        if name is None and status == Status.TERMINATED:  # the one that grows for ever: all but the others
+            others = (one for one in Status if one is not Status.TERMINATED)
+            return self._all() - sum(self.of(name=None, status=one) for one in others)
+        while more is not None:
+            some, more = self._count(name, status, start=more)
+            counted += some
+        return counted
+
+    def _all(self) -> int:
+        """Instances are never removed and their ids grow with time: what was counted once stays counted."""
+        base = self._table.get(*_BASE) or {"after": "", "count": 0}
+        mark = earliest_instance_id(self._clock() - _SETTLED)
+        if mark > base["after"]:
+            old = base["count"] + self._between(base["after"], mark)
+            item = {"pk": _BASE[0], "sk": _BASE[1], "kind": "count", "after": mark, "count": old}
+            with suppress(ConditionFailed):  # somebody else has moved it
+                self._table.put(Write(item, _SAME, {":after": base["after"]}, {"#after": "after"}))
+            base = item
+        return int(base["count"]) + self._between(base["after"], "~")
+
+    def _between(self, after: str, until: str) -> int:
+        """Above `after`, up to `until` itself; of all instances."""
+        counted, more = self._page("listed", "listed", "instances", (after, until))
+        while more is not None:
+            some, more = self._page("listed", "listed", "instances", (after, until), more)
+            counted += some
+        return counted
+
+    def _count(
+        self, name: str | None, status: str | None, start: Item | None = None
+    ) -> tuple[int, Item | None]:
+        return self._page(*listing(name, status), start=start, status=status if name is not None else None)
+
+    def _page(
+        self,
+        index: str,
+        key: str,
+        value: str,
+        ids: tuple[str, str] | None = None,
+        start: Any = None,
+        status: str | None = None,
+    ) -> tuple[int, Any]:
+        condition, values, names = "#key = :key", {":key": value}, {"#key": key}
+        optional: dict[str, Any] = {}
+        if ids is not None:
+            # The mark itself is no instance's id, so that both ends may be included.
+            condition += " AND id BETWEEN :after AND :until"
+            values |= {":after": ids[0] or "!", ":until": ids[1]}
+        if status is not None:
+            optional["FilterExpression"] = "statusKey = :status"
+            values[":status"] = f"instances#{status}"
+        if start is not None:
+            optional["ExclusiveStartKey"] = start
+        answer = self._table.client.query(
+            TableName=self._table.name,
+            IndexName=index,
+            KeyConditionExpression=condition,
+            ExpressionAttributeNames=names,
+            ExpressionAttributeValues=marshal(values),
+            Select="COUNT",
+            **optional,
+        )
+        return answer["Count"], answer.get("LastEvaluatedKey")

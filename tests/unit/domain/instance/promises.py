@@ -1,0 +1,31 @@
+"""What must hold of every decision, whatever led to it."""
+
+from functions.shared.domain.instance.decision import Decision
+from functions.shared.domain.instance.record import Instance
+from functions.shared.domain.instance.status import NEXT, Status
+
+
+def assert_follows(before: Instance, decision: Decision) -> None:
+    """Only steps that the table allows, each with its event; numbers without gaps; readyAt set once."""
+    record = decision.record
+    status = before.status
+    for number, event in enumerate(decision.events, before.sequence + 1):
+        assert event.sequence == number, "a gap in the numbers of events"
+        if event.type.startswith("instance."):
+            assert event.status in NEXT[status], f"{status} cannot become {event.status}"
+            assert event.type == f"instance.{event.status}"
+            status = event.status
+    assert record.status is status, "a status changed without its event"
+    assert record.sequence == before.sequence + len(decision.events)
+    bought_anew = status is Status.CREATING and before.status is not status
+    assert bought_anew or before.ready_at in (None, record.ready_at), "readyAt was set twice"
+
+
+def assert_due_unless_at_rest(decision: Decision) -> None:
+    if decision.call is None:
+        assert (decision.record.next_check_at is None) == decision.record.at_rest
+
+
+def assert_nothing_forgotten(record: Instance, told: set[str]) -> None:
+    known = {record.machine_id, *record.gone, *(duty.machine_id for duty in record.duties)}
+    assert told <= known, f"forgotten: {told - known}"

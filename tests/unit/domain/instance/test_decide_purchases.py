@@ -1,0 +1,292 @@
+"""What follows from the books: product.md §4."""
+
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+
+from functions.shared.domain.instance.commands import begin_delete
+from functions.shared.domain.instance.decide import decide
+from functions.shared.domain.instance.observations import (
+    Act,
+    Buy,
+    FindByName,
+    Look,
+    NameNotListed,
+    NotFoundById,
+    PurchasesRead,
+    ReadPurchases,
+    Reappeared,
+    Tick,
+    UnknownMachine,
+    WriteOffPurchase,
+)
+from functions.shared.domain.instance.record import Action, PurchaseOutcome
+from functions.shared.domain.instance.status import Status
+from tests.unit.builders import (
+    NOW,
+    OWN,
+    POLICY,
+    after,
+    ago,
+    deciding,
+    new_cleanup_task,
+    new_instance,
+    new_purchase,
+    new_spec,
+)
+
+CREATING = new_instance(Status.CREATING, deadline_at=after(600))
+UNSETTLED = replace(CREATING, unsettled=True, purchases=1)
+INTENDED, UNCLEAR = new_purchase(PurchaseOutcome.INTENDED), new_purchase(PurchaseOutcome.UNCLEAR)
+BOUGHT, REFUSED, ABSENT = (
+    new_purchase(PurchaseOutcome.BOUGHT),
+    new_purchase(PurchaseOutcome.REFUSED),
+    new_purchase(PurchaseOutcome.ABSENT),
+)
+WITHOUT_CREATING = sorted(set(Status) - {Status.CREATING})
+
+
+@pytest.mark.parametrize("settled", [(), (REFUSED,), (ABSENT,), (REFUSED, ABSENT)])
+def test_with_every_purchase_settled_and_none_bought_one_is_made(settled: tuple[object, ...]) -> None:
+    decision = decide(UNSETTLED, PurchasesRead(settled), NOW, POLICY)  # type: ignore[arg-type]
+
+    assert decision.call == Buy()
+    assert not decision.record.unsettled
+
+
+def test_while_a_purchase_is_under_way_nobody_buys() -> None:
+    decision = decide(CREATING, PurchasesRead((REFUSED, INTENDED)), NOW, POLICY)
+
+    assert decision.call is None
+    assert decision.record.unsettled
+    assert decision.record.next_check_at == after(30)
+
+
+def test_the_end_of_a_lease_is_waited_for_no_longer_than_that() -> None:
+    soon = replace(INTENDED, lease_until=after(3))
+
+    decision = decide(UNSETTLED, PurchasesRead((soon,)), NOW, POLICY)
+
+    assert decision.record.next_check_at == after(3)
+
+
+@pytest.mark.parametrize("purchase", [UNCLEAR, replace(INTENDED, lease_until=NOW)])
+def test_an_unclear_purchase_or_one_whose_buyer_is_dead_is_looked_up(purchase: object) -> None:
+    decision = decide(UNSETTLED, PurchasesRead((purchase,)), NOW, POLICY)  # type: ignore[arg-type]
+
+    assert decision.call == FindByName(purchase)  # type: ignore[arg-type]
+
+
+def test_not_there_within_the_settling_time_waits() -> None:
+    unclear = replace(UNCLEAR, ended_at=ago(119))
+
+    decision = decide(UNSETTLED, NameNotListed(unclear, NOW), NOW, POLICY)
+
+    assert decision.call is None
+    assert decision.record.unsettled
+    assert decision.record.next_check_at == after(1)
+
+
+def test_not_there_twice_after_the_settling_time_is_written_off() -> None:
+    unclear = replace(UNCLEAR, ended_at=ago(140))
+    abandoned = replace(INTENDED, lease_until=ago(140))
+    looked_for = replace(UNSETTLED, unseen_at=ago(10))
+
+    for purchase in (unclear, abandoned):
+        assert decide(looked_for, NameNotListed(purchase, NOW), NOW, POLICY).call == WriteOffPurchase(
+            purchase
+        )
+
+
+@pytest.mark.parametrize("before", [None, ago(9), ago(30)])
+def test_not_there_once_or_too_soon_after_another_is_looked_up_again(before: datetime | None) -> None:
+    """30 s ago the settling time was not over, so that one does not count."""
+    purchase = replace(UNCLEAR, ended_at=ago(140))
+
+    decision = decide(replace(UNSETTLED, unseen_at=before), NameNotListed(purchase, NOW), NOW, POLICY)
+
+    assert decision.call is None
+    assert decision.record.unsettled
+    assert decision.record.unseen_at == (ago(9) if before == ago(9) else NOW)
+
+
+def test_a_look_up_that_began_before_the_settling_time_was_over_writes_nothing_off() -> None:
+    unclear = replace(UNCLEAR, ended_at=ago(120))
+
+    decision = decide(UNSETTLED, NameNotListed(unclear, ago(1)), NOW, POLICY)
+
+    assert decision.call is None
+
+
+def test_a_bought_machine_is_the_instances_and_its_boot_is_timed_from_then() -> None:
+    decision = decide(
+        UNSETTLED, PurchasesRead((REFUSED, replace(BOUGHT, number=2, region="EU"))), NOW, POLICY
+    )
+
+    record = decision.record
+    assert (record.status, record.machine_id, record.region) == (Status.STARTING, OWN, "EU")
+    assert record.bought_at == record.acted_at == ago(60)
+    assert record.deadline_at == ago(60) + POLICY.boot_wait
+    assert not record.unsettled
+    assert decision.call == Look(OWN)
+
+
+def test_the_requests_own_wait_goes_before_the_settings() -> None:
+    record = replace(UNSETTLED, spec=new_spec(boot_wait_seconds=90.0))
+
+    assert decide(record, PurchasesRead((BOUGHT,)), NOW, POLICY).record.deadline_at == after(30)
+
+
+def test_of_two_that_turn_up_one_is_adopted_and_the_other_given_back() -> None:
+    second = replace(BOUGHT, number=2, machine_id="m-2")
+
+    decision = decide(UNSETTLED, PurchasesRead((BOUGHT, second)), NOW, POLICY)
+
+    assert decision.record.machine_id == OWN
+    assert [(duty.machine_id, duty.action) for duty in decision.record.duties] == [("m-2", Action.DELETE)]
+    assert decision.call == Act(Action.DELETE, "m-2")
+
+
+@pytest.mark.parametrize("status", WITHOUT_CREATING)
+def test_nobody_buys_for_an_instance_that_is_not_creating(status: Status) -> None:
+    record = new_instance(status, unsettled=True, machine_id=None)
+
+    for books in ((), (REFUSED,), (ABSENT,)):
+        decision = decide(record, PurchasesRead(books), NOW, POLICY)
+
+        assert decision.call != Buy()
+        assert not decision.record.unsettled
+
+
+@pytest.mark.parametrize("status", [Status.DELETING, Status.TERMINATED, Status.FAILED])
+def test_one_that_turns_out_bought_too_late_is_given_back(status: Status) -> None:
+    record = new_instance(status, unsettled=True, machine_id=None)
+
+    decision = decide(record, PurchasesRead((BOUGHT,)), NOW, POLICY)
+
+    assert decision.call == Act(Action.DELETE, OWN)
+    assert decision.record.status is status
+    assert not decision.record.at_rest
+
+
+def test_one_that_turns_out_bought_on_a_failed_instance_that_keeps_is_its_machine() -> None:
+    record = new_instance(Status.FAILED, unsettled=True, machine_id=None, spec=new_spec(keep_on_failure=True))
+
+    decision = decide(record, PurchasesRead((BOUGHT,)), NOW, POLICY)
+
+    assert (decision.record.status, decision.record.machine_id) == (Status.FAILED, OWN)
+    assert decision.record.at_rest
+
+
+def test_what_is_gone_is_neither_adopted_nor_given_back_again() -> None:
+    redriven = replace(UNSETTLED, machine_id=OWN, gone=(OWN,))
+
+    same = decide(redriven, PurchasesRead((BOUGHT,)), NOW, POLICY)
+    another = decide(
+        redriven, PurchasesRead((BOUGHT, replace(BOUGHT, number=2, machine_id="m-2"))), NOW, POLICY
+    )
+
+    assert same.call == Buy()
+    assert (another.record.machine_id, another.record.duties) == ("m-2", ())
+
+
+@pytest.mark.parametrize("status", [Status.DELETING, Status.FAILED, Status.RUNNING, Status.TERMINATED])
+def test_an_instance_stays_due_while_a_purchase_may_turn_out_bought(status: Status) -> None:
+    record = new_instance(status, unsettled=True, gone=(OWN,))
+
+    for open_one in (INTENDED, UNCLEAR):
+        looked_up = decide(record, PurchasesRead((open_one,)), NOW, POLICY)
+        decision = decide(record, NameNotListed(open_one, NOW), NOW, POLICY) if looked_up.call else looked_up
+
+        assert decision.record.status is status
+        assert decision.record.unsettled
+        assert decision.record.next_check_at == after(30)
+
+
+def test_a_machine_found_by_its_mark_sends_the_instance_to_its_books() -> None:
+    for status in Status:
+        record = new_instance(status, gone=(OWN,) if status is Status.TERMINATED else ())
+
+        decision = decide(record, UnknownMachine("m-late", booked=True), NOW, POLICY)
+
+        assert decision.call == ReadPurchases()
+        assert decision.record.unsettled
+
+
+def test_a_machine_that_no_purchase_explains_is_given_back_but_never_the_instances_own() -> None:
+    record = new_instance(Status.RUNNING)
+
+    other = decide(record, UnknownMachine("m-copy", booked=False), NOW, POLICY)
+    own = decide(record, UnknownMachine(OWN, booked=False), NOW, POLICY)
+
+    assert other.call == Act(Action.DELETE, "m-copy")
+    assert own.record.duties == ()
+    assert own.record.at_rest
+
+
+@pytest.mark.parametrize("status", [Status.TERMINATED, Status.FAILED, Status.DELETING])
+def test_a_machine_that_was_deleted_and_comes_back_is_deleted_again(status: Status) -> None:
+    record = new_instance(status, gone=(OWN, "m-2"))
+
+    decision = decide(record, Reappeared(OWN), NOW, POLICY)
+
+    assert decision.call == Act(Action.DELETE, OWN)
+    assert decision.record.gone == ("m-2",)
+    assert decide(record, Reappeared("m-3"), NOW, POLICY).record.gone == (OWN, "m-2")
+
+
+def test_a_machine_that_vanished_and_comes_back_is_told_of_once_and_never_deleted() -> None:
+    record = new_instance(Status.READY, next_check_at=None, missing_at=ago(600), seen_at=ago(900))
+    ended = decide(record, NotFoundById(OWN, ago(1)), NOW, POLICY).record
+    assert (ended.status, ended.vanished) == (Status.TERMINATED, (OWN,))
+
+    decision = decide(ended, Reappeared(OWN), after(60), POLICY)
+
+    assert (decision.call, decision.record.duties, decision.record.at_rest) == (None, (), True)
+    assert [event.type for event in decision.events] == ["orphan.detected"]
+    assert decide(decision.record, Reappeared(OWN), after(120), POLICY).events == ()
+
+
+def test_a_machine_that_vanished_is_deleted_on_its_return_if_somebody_asked_for_that_since() -> None:
+    record = new_instance(Status.FAILED, gone=(OWN,), vanished=(OWN,), ready_at=ago(900))
+    asked = begin_delete(deciding(record), "op_1").record
+
+    decision = decide(asked, Reappeared(OWN), NOW, POLICY)
+
+    assert decision.call == Act(Action.DELETE, OWN)
+
+
+@pytest.mark.parametrize(("ready_at", "action"), [(None, Action.DELETE), (ago(900), Action.STOP)])
+def test_what_a_failed_boot_left_behind_is_given_up_as_that_failure_had_it(
+    ready_at: datetime | None, action: Action
+) -> None:
+    record = new_instance(Status.FAILED, gone=(OWN,), vanished=(OWN,), ready_at=ready_at)
+
+    assert decide(record, Reappeared(OWN), NOW, POLICY).call == Act(action, OWN)
+
+
+def test_an_end_that_nobody_asked_for_does_not_take_the_machine_that_came_back() -> None:
+    """Another machine was still to be given back when this one vanished."""
+    record = new_instance(Status.DELETING, vanished=(OWN,))
+
+    decision = decide(record, Tick(), NOW, POLICY)
+
+    assert (decision.record.status, decision.call) == (Status.TERMINATED, None)
+
+
+def test_a_kept_machine_that_comes_back_is_kept() -> None:
+    record = new_instance(Status.FAILED, gone=(OWN,), spec=new_spec(keep_on_failure=True))
+
+    decision = decide(record, Reappeared(OWN), NOW, POLICY)
+
+    assert (decision.record.gone, decision.record.duties, decision.call) == ((), (), None)
+
+
+def test_a_duty_that_is_held_is_not_taken_on_twice() -> None:
+    held = new_cleanup_task(machine_id="m-2", asked_at=ago(60))
+    record = new_instance(Status.RUNNING, unsettled=True, duties=(held,))
+
+    decision = decide(record, PurchasesRead((replace(BOUGHT, machine_id="m-2"),)), NOW, POLICY)
+
+    assert decision.record.duties == (held,)

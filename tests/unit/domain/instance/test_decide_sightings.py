@@ -1,0 +1,465 @@
+"""Every situation of an instance and everything Novita can show of its machine, as product.md §1 has it."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from functions.shared.domain.instance.decide import decide
+from functions.shared.domain.instance.decision import Decision
+from functions.shared.domain.instance.health import HealthCheck
+from functions.shared.domain.instance.observations import Act, NotFoundById, NotListed, Observation, Seen
+from functions.shared.domain.instance.record import Action, Instance, Operation
+from functions.shared.domain.instance.status import Status
+from tests.unit.builders import (
+    NOW,
+    OWN,
+    POLICY,
+    after,
+    ago,
+    new_cleanup_task,
+    new_instance,
+    new_machine,
+    new_operation,
+    new_spec,
+)
+
+CHECK = HealthCheck()
+CHECKED = new_spec(health_check=CHECK)
+ON_ITS_WAY = [
+    "toCreate",
+    "creating",
+    "pulling",
+    "toStart",
+    "starting",
+    "toStop",
+    "stopping",
+    "toRestart",
+    "restarting",
+    "toRemove",
+    "removing",
+    "toReset",
+    "resetting",
+    "freezing",
+    "pending",
+]
+UNKNOWN = ["quantum_leap", "", "Running", "stopped", "terminated", "failed"]  # not v1's words
+
+
+def starting_again(**changes: Any) -> dict[str, Any]:
+    start: Operation = new_operation(Action.START)
+    return {"operation": start, "health_check": CHECK, "ready_at": ago(3000), "acted_at": ago(300)} | changes
+
+
+ON, DUE = after(600), {"deadline_at": after(600)}
+SITUATIONS: dict[str, Instance] = {
+    "creating": new_instance(Status.CREATING, **DUE),
+    "creating, a purchase unclear": new_instance(Status.CREATING, unsettled=True, purchases=1, **DUE),
+    "first boot": new_instance(Status.STARTING, **DUE),
+    "first boot, to be checked": new_instance(Status.STARTING, spec=CHECKED, **DUE),
+    "start asked for": new_instance(Status.STARTING, **starting_again(pending=Action.START, **DUE)),
+    "start taken": new_instance(Status.STARTING, **starting_again(**DUE)),
+    "start taken just now": new_instance(Status.STARTING, **starting_again(acted_at=ago(60), **DUE)),
+    "restart asked for": new_instance(
+        Status.STARTING,
+        **starting_again(pending=Action.RESTART, operation=new_operation(Action.RESTART), **DUE),
+    ),
+    "running": new_instance(Status.RUNNING, ready_at=ago(50)),
+    "first check": new_instance(Status.HEALTH_CHECKING, spec=CHECKED, **DUE),
+    "check after a start": new_instance(Status.HEALTH_CHECKING, **starting_again(**DUE)),
+    "ready": new_instance(Status.READY, ready_at=ago(50)),
+    "stop asked for": new_instance(
+        Status.STOPPING, pending=Action.STOP, operation=new_operation(Action.STOP)
+    ),
+    "stop taken": new_instance(Status.STOPPING, operation=new_operation(Action.STOP)),
+    "stopped": new_instance(Status.STOPPED, ready_at=ago(3000)),
+    "exited": new_instance(Status.EXITED, ready_at=ago(3000)),
+    "exited, was checked when it was created": new_instance(Status.EXITED, ready_at=ago(3000), spec=CHECKED),
+    "migrating": new_instance(Status.MIGRATING, ready_at=ago(3000)),
+    "migrating in the first boot, to be checked": new_instance(Status.MIGRATING, spec=CHECKED, **DUE),
+    "migrating after a start": new_instance(Status.MIGRATING, **starting_again(**DUE)),
+    "failed, machine kept": new_instance(Status.FAILED, spec=new_spec(keep_on_failure=True)),
+    "failed, to be deleted": new_instance(Status.FAILED, duties=(new_cleanup_task(asked_at=ago(60)),)),
+    "failed, to be stopped": new_instance(
+        Status.FAILED, duties=(new_cleanup_task(Action.STOP, asked_at=ago(60)),)
+    ),
+    "deleting": new_instance(
+        Status.DELETING, duties=(new_cleanup_task(asked_at=ago(60)),), operation=new_operation(Action.DELETE)
+    ),
+    "deleting, not yet asked": new_instance(Status.DELETING, duties=(new_cleanup_task(),)),
+    "terminated": new_instance(Status.TERMINATED, gone=(OWN,)),
+}
+
+RUN, GO_CHECK = ("instance.running",), ("instance.running", "instance.health_checking")
+EXIT, MOVE, END = ("instance.exited",), ("instance.migrating",), ("instance.terminated",)
+FAIL = ("instance.failed",)
+NO_START = ("instance.failed", "startup.failed")
+EXIT_AGAIN = ("instance.exited", "startup.failed")
+
+# What is announced when Novita shows the machine so; what is not here announces nothing.
+SHOWN: dict[str, dict[str, tuple[str, ...]]] = {
+    "first boot": {"running": RUN, "exited": EXIT, "migrating": MOVE, "gone": FAIL},
+    "first boot, to be checked": {"running": GO_CHECK, "exited": EXIT, "migrating": MOVE, "gone": FAIL},
+    # Until Novita has taken the start, what it shows is from before it.
+    "start asked for": {"gone": NO_START},
+    "restart asked for": {"gone": NO_START},
+    "start taken": {"running": GO_CHECK, "exited": EXIT_AGAIN, "migrating": MOVE, "gone": NO_START},
+    "start taken just now": {"running": GO_CHECK, "migrating": MOVE, "gone": NO_START},
+    "running": {"exited": EXIT, "migrating": MOVE, "gone": END},
+    "first check": {"exited": EXIT, "migrating": MOVE, "gone": FAIL},
+    "check after a start": {"exited": EXIT_AGAIN, "migrating": MOVE, "gone": NO_START},
+    "ready": {"exited": EXIT, "migrating": MOVE, "gone": END},
+    "stop asked for": {"exited": ("instance.stopped",), "gone": END},
+    "stop taken": {"exited": ("instance.stopped",), "gone": END},
+    "stopped": {"running": RUN, "migrating": MOVE, "gone": END},
+    "exited": {"running": RUN, "migrating": MOVE, "gone": END},
+    "exited, was checked when it was created": {"running": RUN, "migrating": MOVE, "gone": END},
+    "migrating": {"running": RUN, "exited": EXIT, "gone": END},
+    # A machine that was on its way up when Novita moved it still has to answer.
+    "migrating in the first boot, to be checked": {"running": GO_CHECK, "exited": EXIT, "gone": FAIL},
+    "migrating after a start": {"running": GO_CHECK, "exited": EXIT_AGAIN, "gone": NO_START},
+    "deleting": {"gone": END},
+    "deleting, not yet asked": {"gone": END},
+}
+BOOKKEEPING: dict[str, Any] = {"looked_at": None, "next_check_at": None, "waiting": None}
+
+
+def seen(status: str, began: datetime) -> Seen:
+    return Seen(new_machine(status), began)
+
+
+def types(decision: Decision) -> tuple[str, ...]:
+    return tuple(event.type for event in decision.events)
+
+
+def kept(record: Instance) -> Instance:
+    """Without what only says when was looked."""
+    duties = tuple(replace(duty, checked_at=None) for duty in record.duties)
+    return replace(record, duties=duties, **BOOKKEEPING)
+
+
+def doubted_long_enough(record: Instance) -> Instance:
+    """Not found already, longer than the settling time ago."""
+    duties = tuple(replace(d, missing_at=ago(125), seen_at=ago(130)) for d in record.duties)
+    return replace(record, duties=duties, missing_at=ago(125), seen_at=ago(130), acted_at=ago(130))
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["in time", "past the deadline"])
+@pytest.mark.parametrize("shown", ["running", "exited", "migrating", "gone"])
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_a_status_follows_what_novita_shows(situation: str, shown: str, late: bool) -> None:
+    record = SITUATIONS[situation]
+    if late and record.deadline_at:
+        record = replace(record, deadline_at=ago(1))
+
+    decision = decide(record, seen("removed" if shown == "gone" else shown, ago(1)), NOW, POLICY)
+
+    expected = SHOWN.get(situation, {}).get(shown, ())
+    assert types(decision) == expected
+    ends = [name.removeprefix("instance.") for name in expected if name.startswith("instance.")]
+    assert decision.record.status == (ends[-1] if ends else record.status)
+    assert [e.sequence for e in decision.events] == list(range(8, 8 + len(expected)))
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_a_word_on_its_way_or_unknown_changes_no_status(situation: str) -> None:
+    record = SITUATIONS[situation]
+
+    for status in ON_ITS_WAY + UNKNOWN:
+        decision = decide(record, seen(status, ago(1)), NOW, POLICY)
+
+        assert (decision.events, decision.record.status) == ((), record.status), status
+        assert decision.record.duties or not record.duties
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+@pytest.mark.parametrize("began", [ago(400), "acted", "just before"], ids=str)
+def test_a_stale_observation_changes_nothing(situation: str, began: Any) -> None:
+    """Also at the very moment of the action; and not what is older than something seen since."""
+    record = doubted_long_enough(SITUATIONS[situation])
+    record = replace(
+        record,
+        acted_at=ago(200) if record.machine_id else None,
+        duties=tuple(replace(duty, asked_at=ago(200)) for duty in record.duties),
+    )
+    began = {"acted": ago(200), "just before": ago(131)}.get(began, began)
+    if began == ago(131) and record.duties:
+        return  # a duty is checked against when it was asked for
+    before = replace(record, waiting=None)
+
+    words = [*ON_ITS_WAY, *UNKNOWN, "running", "exited", "migrating", "removed"]
+    observations: list[Observation] = [seen(word, began) for word in words]
+    for observation in [*observations, NotFoundById(OWN, began), NotListed(OWN, began)]:
+        decision = decide(before, observation, NOW, POLICY)
+
+        assert decision.events == ()
+        assert kept(decision.record) == kept(before), observation
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_one_not_found_ends_nothing_but_makes_another_look_due(situation: str) -> None:
+    record = SITUATIONS[situation]
+
+    decision = decide(record, NotFoundById(OWN, ago(1)), NOW, POLICY)
+
+    assert (decision.events, decision.record.status) == ((), record.status)
+    assert decision.record.gone == record.gone
+    if record.machine_id and OWN not in record.gone:
+        assert not decision.record.at_rest
+
+
+@pytest.mark.parametrize("status", [Status.DELETING, Status.FAILED, Status.TERMINATED])
+def test_two_looks_are_enough_to_see_a_deleted_machine_gone(status: Status) -> None:
+    asked = new_cleanup_task(asked_at=ago(1), seen_at=ago(86400))
+    record = new_instance(status, duties=(asked,))
+
+    first = decide(record, NotFoundById(OWN, NOW), NOW, POLICY).record
+    due = first.next_check_at
+    assert due == NOW + POLICY.settle
+    second = decide(first, NotFoundById(OWN, due), due, POLICY).record
+
+    assert second.gone == (OWN,)
+    assert second.at_rest
+
+
+GONE = new_cleanup_task(asked_at=ago(1), seen_at=ago(2))
+STILL_THERE = new_cleanup_task(machine_id="m-other", asked_at=ago(1), checked_at=NOW)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        new_instance(Status.DELETING, duties=(GONE, STILL_THERE)),
+        new_instance(Status.DELETING, duties=(GONE,), unsettled=True, reviewed_at=NOW),
+        new_instance(Status.STARTING),
+        new_instance(Status.RUNNING),
+    ],
+)
+def test_where_anything_else_may_show_looks_go_on_as_ever(record: Instance) -> None:
+    decision = decide(record, NotFoundById(OWN, NOW), NOW, POLICY)
+
+    assert (decision.call, decision.record.next_check_at) == (None, after(30))
+
+
+@pytest.mark.parametrize("action", [Action.DELETE, Action.STOP])
+@pytest.mark.parametrize("asked_at", [None, ago(1)], ids=["refused as not found", "taken"])
+def test_what_is_to_be_given_back_is_not_gone_for_a_hiccup_either(
+    action: Action, asked_at: datetime | None
+) -> None:
+    duty = new_cleanup_task(action, asked_at=asked_at, seen_at=ago(86400))
+    record = new_instance(Status.FAILED, seen_at=ago(86400), duties=(duty,))
+
+    first = decide(record, NotFoundById(OWN, NOW), NOW, POLICY).record
+    second = decide(first, NotFoundById(OWN, after(31)), after(31), POLICY).record
+
+    assert (second.gone, len(second.duties)) == ((), 1)
+
+
+def test_what_was_last_seen_long_ago_is_not_gone_for_a_hiccup_of_half_a_minute() -> None:
+    """At rest nobody writes down that it is there, so that a restart finds an old time on the record."""
+    record = new_instance(Status.STARTING, seen_at=ago(86400), acted_at=ago(1))
+
+    first = decide(record, NotFoundById(OWN, NOW), NOW, POLICY).record
+    second = decide(first, NotFoundById(OWN, after(31)), after(31), POLICY).record
+    settled = decide(second, NotFoundById(OWN, NOW + POLICY.settle), NOW + POLICY.settle, POLICY).record
+
+    assert (second.status, second.gone) == (Status.STARTING, ())
+    assert (settled.status, settled.gone) == (Status.FAILED, (OWN,))
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_a_second_not_found_long_after_it_was_seen_means_gone(situation: str) -> None:
+    record = doubted_long_enough(SITUATIONS[situation])
+
+    decision = decide(record, NotFoundById(OWN, ago(1)), NOW, POLICY)
+
+    assert types(decision) == SHOWN.get(situation, {}).get("gone", ())
+    if record.machine_id:
+        assert decision.record.gone == (OWN,)
+        assert not decision.record.duties
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_two_not_founds_too_soon_are_not_gone(situation: str) -> None:
+    record = SITUATIONS[situation]
+    if OWN in record.gone:
+        return
+    times: dict[str, Any] = {"missing_at": ago(119.9), "seen_at": ago(130)}
+    duties = tuple(replace(duty, asked_at=ago(130), **times) for duty in record.duties)
+    record = replace(record, duties=duties, acted_at=ago(130), **times)
+
+    decision = decide(record, NotFoundById(OWN, NOW), NOW, POLICY)
+
+    assert (decision.events, decision.record.gone) == ((), ())
+
+
+def test_a_machine_that_was_seen_in_between_is_not_gone() -> None:
+    for record in (SITUATIONS["ready"], SITUATIONS["deleting"]):
+        once = decide(record, NotFoundById(OWN, ago(30)), ago(30), POLICY).record
+        back = decide(once, seen("running", ago(20)), ago(20), POLICY).record
+
+        again = decide(back, NotFoundById(OWN, after(130)), after(130), POLICY)
+
+        assert again.record.gone == ()
+
+
+def test_an_old_not_found_does_not_count_against_a_machine_to_be_deleted() -> None:
+    record = SITUATIONS["deleting"]
+
+    decision = decide(record, NotFoundById(OWN, ago(60)), NOW, POLICY)
+
+    assert decision.record.duties[0].missing_at is None
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_absence_from_a_list_proves_nothing_and_makes_a_get_due(situation: str) -> None:
+    record = SITUATIONS[situation]
+
+    decision = decide(record, NotListed(OWN, ago(1)), NOW, POLICY)
+
+    assert (decision.events, decision.record.status) == ((), record.status)
+    assert decision.record.gone == record.gone
+    if record.machine_id and OWN not in record.gone:
+        assert decision.record.needs_look
+        assert decision.call is not None
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_what_is_said_of_another_machine_changes_nothing(situation: str) -> None:
+    record = replace(SITUATIONS[situation], waiting=None)
+    other: list[Observation] = [NotFoundById("m-other", ago(1)), NotListed("m-other", ago(1))]
+    shown = ["running", "exited", "migrating", "removed", "pulling"]
+
+    for observation in other + [Seen(new_machine(word, "m-other"), ago(1)) for word in shown]:
+        decision = decide(record, observation, NOW, POLICY)
+
+        assert decision.events == ()
+        assert kept(decision.record) == kept(record)
+
+
+def test_running_waits_until_every_endpoint_has_an_address() -> None:
+    record = replace(SITUATIONS["first boot"], endpoints=())
+
+    without = decide(record, Seen(new_machine("running", endpoints=()), ago(1)), NOW, POLICY)
+    with_them = decide(record, seen("running", ago(1)), NOW, POLICY)
+    none_expected = decide(
+        replace(record, expects_endpoints=False),
+        Seen(new_machine("running", endpoints=()), ago(1)),
+        NOW,
+        POLICY,
+    )
+
+    assert without.record.status is Status.STARTING
+    assert with_them.record.status is none_expected.record.status is Status.RUNNING
+
+
+def test_a_list_read_before_a_start_does_not_turn_starting_back_to_exited() -> None:
+    record = replace(SITUATIONS["start taken just now"], acted_at=ago(2))
+
+    decision = decide(record, Seen(new_machine("exited"), ago(5)), NOW, POLICY)
+
+    assert (decision.events, decision.record.status) == ((), Status.STARTING)
+
+
+def test_a_start_without_an_http_endpoint_is_ready_at_once() -> None:
+    record = replace(SITUATIONS["start taken"], endpoints=(), expects_endpoints=False)
+
+    decision = decide(record, Seen(new_machine("running", endpoints=()), ago(1)), NOW, POLICY)
+
+    assert types(decision) == ("instance.running", "instance.ready", "startup.completed")
+    assert decision.record.at_rest
+    assert decision.record.operation
+    assert decision.record.operation.status == "completed"
+
+
+def test_ready_at_is_set_once_and_with_a_check_not_before_ready() -> None:
+    first = decide(SITUATIONS["first boot"], seen("running", ago(1)), NOW, POLICY).record
+    checked = decide(SITUATIONS["first boot, to be checked"], seen("running", ago(1)), NOW, POLICY).record
+    again = decide(SITUATIONS["exited"], seen("running", ago(1)), NOW, POLICY).record
+
+    assert first.ready_at == NOW
+    assert checked.ready_at is None
+    assert again.ready_at == ago(3000)
+
+
+def test_the_check_begins_with_running_and_in_the_function_that_can_make_it() -> None:
+    decision = decide(SITUATIONS["first boot, to be checked"], seen("running", ago(1)), NOW, POLICY)
+
+    assert decision.record.deadline_at == NOW + timedelta(milliseconds=CHECK.max_wait_time_ms)
+    assert decision.call is None
+    assert decision.record.next_check_at == NOW
+    assert decision.record.queue == "startup"
+
+
+@pytest.mark.parametrize("situation", ["first boot", "start taken"])
+def test_a_machine_that_is_moved_while_it_comes_up_keeps_its_deadline(situation: str) -> None:
+    record = decide(SITUATIONS[situation], seen("migrating", ago(1)), NOW, POLICY).record
+
+    assert record.deadline_at == ON
+
+
+def test_still_running_long_after_a_stop_was_taken_is_asked_again() -> None:
+    record = replace(SITUATIONS["stop taken"], acted_at=ago(130))
+
+    soon = decide(SITUATIONS["stop taken"], seen("running", ago(1)), NOW, POLICY)
+    late = decide(record, seen("running", ago(1)), NOW, POLICY)
+
+    assert soon.record.pending is None
+    assert late.record.pending is Action.STOP
+
+
+@pytest.mark.parametrize("action", [Action.DELETE, Action.STOP])
+def test_a_duty_is_asked_for_again_only_where_nothing_happens_for_long(action: Action) -> None:
+    def asked_again(word: str, asked_at: datetime) -> bool:
+        record = new_instance(Status.FAILED, duties=(new_cleanup_task(action, asked_at=asked_at),))
+        return decide(record, seen(word, ago(1)), NOW, POLICY).record.duties[0].asked_at is None
+
+    assert asked_again("running", ago(130))
+    assert not asked_again("running", ago(60))
+    assert not asked_again("removing", ago(130))
+    assert not asked_again("stopping", ago(130))
+
+
+def test_a_machine_to_be_stopped_is_done_with_when_it_is_off() -> None:
+    decision = decide(SITUATIONS["failed, to be stopped"], seen("exited", ago(1)), NOW, POLICY)
+
+    assert decision.record.duties == ()
+    assert decision.record.at_rest
+    assert decision.record.next_check_at is None
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_machine_that_runs_again_after_its_instance_failed_is_stopped_unless_it_is_kept(keep: bool) -> None:
+    record = new_instance(Status.FAILED, spec=new_spec(keep_on_failure=keep))
+
+    decision = decide(record, seen("running", ago(1)), NOW, POLICY)
+
+    assert decision.record.status is Status.FAILED
+    assert [duty.action for duty in decision.record.duties] == ([] if keep else [Action.STOP])
+    assert decision.call == (None if keep else Act(Action.STOP, OWN))
+
+
+def test_a_machine_that_ends_while_another_is_owed_is_not_yet_terminated() -> None:
+    record = new_instance(
+        Status.RUNNING, duties=(new_cleanup_task(machine_id="m-surplus", asked_at=ago(60)),)
+    )
+
+    decision = decide(record, seen("removed", ago(1)), NOW, POLICY)
+    later = decide(decision.record, Seen(new_machine("removed", "m-surplus"), after(30)), after(31), POLICY)
+
+    assert types(decision) == ("instance.deleting",)
+    assert types(later) == ("instance.terminated",)
+    assert later.record.gone == (OWN, "m-surplus")
+
+
+def test_reclaimed_and_stopped_by_novita_are_told_apart() -> None:
+    reclaimed = decide(
+        SITUATIONS["ready"], Seen(new_machine("exited", spot_status="reclaimed"), ago(1)), NOW, POLICY
+    )
+    stopped = decide(SITUATIONS["ready"], seen("exited", ago(1)), NOW, POLICY)
+
+    assert [reclaimed.events[0].reason, stopped.events[0].reason] == [
+        "reclaimed by Novita",
+        "stopped at Novita",
+    ]

@@ -1,0 +1,122 @@
+"""Many machines watched through one list: how often it is read, what it can tell, and whom that concerns."""
+
+import pytest
+
+from functions.shared.domain.ids import machine_name
+from functions.shared.domain.instance.machine import Endpoint, Machine
+from functions.shared.domain.instance.record import Action
+from functions.shared.domain.instance.shared_polling import (
+    PollingPace,
+    changed_machines,
+    count_coming_up,
+    last_action_at,
+    list_suffices,
+)
+from functions.shared.domain.instance.status import Status
+from tests.unit.builders import HTTP, OWN, ago, new_cleanup_task, new_instance, new_machine, new_operation
+
+DEPLOYMENT = "abcd1234"
+ID = "inst_01JGFJJZ00ABCDEFGHJKMNPQRS"
+PACE = PollingPace(share_from=6, poll_seconds=30, list_ttl=5, calls_per_minute=100)
+
+
+def ours(status: str, machine_id: str = OWN, instance_id: str = ID) -> Machine:
+    return new_machine(status, machine_id, name=machine_name("test", DEPLOYMENT, instance_id, 1))
+
+
+@pytest.mark.parametrize("waiting", [6, 10, 100, 10_000])
+@pytest.mark.parametrize("calls", [*range(1, 16), 20, 25, 30])
+def test_reads_take_less_than_30_percent_of_the_limit_however_long_the_list(waiting: int, calls: int) -> None:
+    reads = 60 // PACE.pause(waiting, calls) + 1  # in any minute, ends included
+
+    assert reads * calls <= 30 or reads == 1
+
+
+@pytest.mark.parametrize("waiting", [6, 10, 100, 10_000])
+def test_a_short_list_is_read_before_it_is_too_old(waiting: int) -> None:
+    assert PACE.pause(waiting, 1) <= 5
+
+
+@pytest.mark.parametrize("waiting", [1, 2, 6, 10])
+def test_reads_are_no_more_than_one_call_for_each_and_interval(waiting: int) -> None:
+    assert 30 / PACE.pause(waiting, 1) <= max(waiting, 30 / 4)
+
+
+def test_a_list_is_read_no_less_often_than_the_interval_says() -> None:
+    assert PollingPace(6, poll_seconds=1, list_ttl=5, calls_per_minute=10_000).pause(100, 1) == 1
+
+
+def test_the_last_action_on_the_very_machine_counts() -> None:
+    duty = new_cleanup_task(Action.DELETE, "m-2", asked_at=ago(5))
+    record = new_instance(Status.STARTING, acted_at=ago(50), duties=(duty,))
+
+    assert last_action_at(record, OWN) == ago(50)
+    assert last_action_at(record, "m-2") == ago(5)
+    assert last_action_at(record, "m-3") == record.created_at
+
+
+FIRST_BOOT = new_instance(Status.STARTING, endpoints=())
+STARTED_AGAIN = new_instance(Status.STARTING, operation=new_operation(Action.START))
+RESTARTED = new_instance(Status.STARTING, operation=new_operation(Action.RESTART))
+UNSAID = (Endpoint(8188, "http", ""),)
+
+
+@pytest.mark.parametrize(
+    ("record", "machine", "enough"),
+    [
+        (FIRST_BOOT, new_machine("pulling", endpoints=()), True),
+        (FIRST_BOOT, new_machine("running"), True),
+        (FIRST_BOOT, new_machine("running", endpoints=UNSAID), False),
+        (FIRST_BOOT, new_machine("running", endpoints=()), False),
+        (new_instance(Status.STARTING, expects_endpoints=False), new_machine("running", endpoints=()), True),
+        (FIRST_BOOT, new_machine("exited"), True),
+        # A list that lags shows them running from before.
+        (STARTED_AGAIN, new_machine("running"), False),
+        (RESTARTED, new_machine("running"), False),
+        (new_instance(Status.MIGRATING), new_machine("running"), False),
+        (RESTARTED, new_machine("restarting"), True),
+        (new_instance(Status.STOPPING), new_machine("running"), True),
+        (new_instance(Status.STOPPING), new_machine("exited"), True),
+        (FIRST_BOOT, new_machine("removed"), False),
+        (new_instance(Status.DELETING, duties=(new_cleanup_task(),)), new_machine("removed"), False),
+        (FIRST_BOOT, new_machine("running", "m-2", endpoints=()), True),
+    ],
+)
+def test_what_a_list_can_tell(record: object, machine: Machine, enough: bool) -> None:
+    assert list_suffices(record, machine) is enough  # type: ignore[arg-type]
+
+
+def test_only_ours_are_waited_for() -> None:
+    machines = {
+        "1": ours("pulling", "1"),
+        "2": ours("toCreate", "2"),
+        "3": ours("running", "3"),
+        "4": new_machine("pulling", "4", name="theirs"),
+    }
+
+    assert count_coming_up(machines, DEPLOYMENT) == 2
+    assert count_coming_up(machines, "otherone") == 0
+
+
+def test_news_are_changes_of_ours_and_nothing_else() -> None:
+    other = "inst_01JGFJJZ00ZZZZZZZZZZZZZZZZ"
+    before = {
+        "1": ours("pulling", "1"),
+        "2": ours("running", "2", other),
+        "3": new_machine("pulling", "3", name="theirs"),
+        "4": ours("creating", "4"),
+    }
+    after = {
+        "1": ours("running", "1"),
+        "2": ours("running", "2", other),
+        "3": new_machine("running", "3", name="theirs"),
+        "4": ours("pulling", "4"),
+        "5": ours("running", "5", other),  # not there before
+        "6": ours("toCreate", "6"),
+    }
+
+    assert [(id_, machine.id) for id_, machine in changed_machines(before, after, DEPLOYMENT)] == [
+        (ID, "1"),
+        (other, "5"),
+    ]
+    assert HTTP in after["1"].endpoints

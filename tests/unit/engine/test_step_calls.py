@@ -1,0 +1,100 @@
+"""What is told to decide of a call: of one that was perhaps made, and of one for which there was no time."""
+
+from typing import Any
+
+import pytest
+
+from functions.shared.domain.errors import Fault, NotNow, NovitaForNow, OutcomeUnclear
+from functions.shared.domain.instance.decide import decide
+from functions.shared.domain.instance.decision import Decision
+from functions.shared.domain.instance.observations import Act, CallPostponed, CallRefused, Look, Seen
+from functions.shared.domain.instance.record import Action, Instance
+from functions.shared.domain.instance.status import Status
+from functions.shared.engine.step import StepCalls, combined
+from tests.unit.builders import NOW, OWN, POLICY, after, deciding, new_instance, new_machine, new_operation
+
+UNCLEAR = OutcomeUnclear("NOVITA_TIMEOUT", "no answer")
+DOWN = NovitaForNow("NOVITA_UNAVAILABLE", "no answer")
+
+
+class Deaf:
+    """A Novita that fails every call in the same way."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+        self.given: list[float] = []
+
+    def __getattr__(self, _: str) -> Any:
+        def fail(_: str, *, within: float) -> None:
+            self.given.append(within)
+            raise self._error
+
+        return fail
+
+
+def _calls(novita: Any, time_left: float = 90.0) -> StepCalls:
+    unused: Any = None
+    return StepCalls(unused, novita, lambda: NOW, lambda: time_left, 30.0, unused, unused)
+
+
+def _acted(record: Instance, action: Action, error: Exception) -> tuple[Decision, Any]:
+    return _calls(Deaf(error)).handlers()[Act](deciding(record), Act(action, OWN))
+
+
+def _restarting() -> Instance:
+    return new_instance(
+        Status.STARTING,
+        pending=Action.RESTART,
+        ready_at=NOW,
+        operation=new_operation(Action.RESTART),
+        next_check_at=NOW,
+    )
+
+
+@pytest.mark.parametrize("action", [Action.START, Action.STOP, Action.DELETE])
+def test_what_may_be_asked_twice_is_asked_again_when_novita_does_not_answer(action: Action) -> None:
+    assert isinstance(_acted(new_instance(Status.STOPPING), action, DOWN)[1], CallPostponed)
+
+
+@pytest.mark.parametrize(
+    ("shown", "status"),
+    [("running", Status.RUNNING), ("restarting", Status.STARTING), ("exited", Status.EXITED)],
+)
+def test_a_restart_that_was_perhaps_made_is_asked_for_once_more_and_then_not_said_to_be_done(
+    shown: str, status: Status
+) -> None:
+    first, postponed = _acted(_restarting(), Action.RESTART, UNCLEAR)
+    assert isinstance(postponed, CallPostponed)
+    again, refused = _acted(first.record, Action.RESTART, UNCLEAR)
+    assert refused == CallRefused(
+        Fault("NOVITA_TIMEOUT", "no answer"), Act(Action.RESTART, OWN), unclear=True
+    )
+
+    ended = combined(again, decide(again.record, refused, NOW, POLICY, step=NOW))
+    looked = decide(ended.record, Seen(new_machine(shown), after(30)), after(30), POLICY)
+
+    assert [event.type for event in ended.events] == ["startup.failed"]
+    assert [one.status for one in ended.operations] == ["failed"]
+    assert (ended.call, ended.record.pending) == (Look(OWN), None)
+    assert looked.record.status is status
+    assert not isinstance(looked.call, Act)
+
+
+def test_a_restart_that_was_not_sent_is_no_attempt() -> None:
+    first, postponed = _acted(_restarting(), Action.RESTART, NotNow("RATE_LIMIT_EXCEEDED", "no slot"))
+    assert isinstance(postponed, CallPostponed)
+
+    second, again = _acted(first.record, Action.RESTART, UNCLEAR)
+
+    assert isinstance(again, CallPostponed)
+    assert (second.record.operation and second.record.operation.attempts) == 1
+
+
+@pytest.mark.parametrize(("time_left", "within"), [(90.0, 20.0), (18.0, 8.0), (10.5, 0.5), (3.0, -7.0)])
+def test_a_call_has_no_more_time_than_there_is(time_left: float, within: float) -> None:
+    """The client sends nothing where that is too little, and says so."""
+    novita = Deaf(DOWN)
+
+    _calls(novita, time_left).handlers()[Act](deciding(new_instance(Status.STOPPING)), Act(Action.STOP, OWN))
+
+    assert novita.given == [within]

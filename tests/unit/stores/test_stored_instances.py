@@ -1,0 +1,473 @@
+"""Records stored with their events, guarded by version: who wins, and that nothing is lost on the way."""
+
+from dataclasses import MISSING, fields, replace
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from functions.shared.domain.errors import Fault, StaleInstance
+from functions.shared.domain.instance.boot_times import BootEstimate
+from functions.shared.domain.instance.commands import begin_delete, begin_start
+from functions.shared.domain.instance.health import HealthCheck
+from functions.shared.domain.instance.machine import Endpoint
+from functions.shared.domain.instance.record import (
+    Action,
+    CleanupTask,
+    Event,
+    Instance,
+    Operation,
+    Purchase,
+    PurchaseOutcome,
+    Spec,
+)
+from functions.shared.domain.instance.status import Status
+from functions.shared.stores import instances as items
+from functions.shared.stores.idempotency import ApiResult, IdempotencyKeys, idempotent_request
+from functions.shared.stores.instances import Instances
+from functions.shared.stores.table import ConditionFailed, Table, marshal, unmarshal
+from tests.unit.builders import NOW, after, created, deciding, new_instance, new_purchase
+from tests.unit.tables import instances_in
+
+ID = "inst_01JGFJJZ00ABCDEFGHJKMNPQRS"
+
+
+class Flaky:
+    """The real client, whose transactions can go wrong: an answer lost after its effect, or a conflict."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.answers_lost = 0
+        self.conflicts = 0
+        self.sent = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def transact_write_items(self, **request: Any) -> Any:
+        self.sent += 1
+        if self.conflicts:
+            self.conflicts -= 1
+            raise _conflict(len(request["TransactItems"]))
+        if self.answers_lost:  # and the SDK sends the request again
+            self.answers_lost -= 1
+            self._client.transact_write_items(**request)
+        return self._client.transact_write_items(**request)
+
+
+def _conflict(writes: int) -> ClientError:
+    none = [{"Code": "None"}] * (writes - 1)
+    response: Any = {
+        "Error": {"Code": "TransactionCanceledException", "Message": ""},
+        "CancellationReasons": [{"Code": "TransactionConflict"}, *none],
+    }
+    return ClientError(response, "TransactWriteItems")
+
+
+def stored(table: Table) -> list[tuple[str, str]]:
+    found = table.client.scan(TableName=table.name, ConsistentRead=True)["Items"]
+    return sorted((item["pk"]["S"], item["sk"]["S"]) for item in found)
+
+
+def test_an_instance_is_stored_with_its_first_event(table: Table, instances: Instances) -> None:
+    record = instances.add(created())
+
+    assert instances.get(ID) == record
+    assert (record.version, record.token) == (1, "token-1")
+    assert [(event.type, event.sequence) for event in instances.events(ID)] == [("instance.creating", 1)]
+    assert stored(table) == [(ID, "event#0000000001"), (ID, "record")]
+
+
+def test_a_write_over_another_version_is_refused_and_writes_nothing(
+    table: Table, instances: Instances
+) -> None:
+    first = instances.add(created())
+    winner = instances.save(begin_delete(deciding(first), "op_winner"))
+    before = stored(table)
+
+    with pytest.raises(StaleInstance):
+        instances.save(begin_delete(deciding(first), "op_loser"))
+
+    assert stored(table) == before
+    assert instances.get(ID) == winner
+
+
+def test_of_two_writers_one_wins(instances: Instances) -> None:
+    first = instances.add(created())
+
+    outcomes = []
+    for name in ("op_a", "op_b"):
+        try:
+            outcomes.append(instances.save(begin_delete(deciding(first), name)).version)
+        except StaleInstance:
+            outcomes.append(0)
+
+    assert outcomes == [2, 0]
+    assert [event.sequence for event in instances.events(ID)] == [1, 2]
+
+
+def test_a_deleted_record_is_not_brought_back_by_a_late_writer(table: Table, instances: Instances) -> None:
+    record = instances.add(created())
+    table.client.delete_item(TableName=table.name, Key={"pk": {"S": ID}, "sk": {"S": "record"}})
+
+    with pytest.raises(StaleInstance):
+        instances.save(deciding(record))
+
+    assert instances.get(ID) is None
+
+
+def test_a_save_whose_answer_was_lost_has_been_made(table: Table) -> None:
+    flaky: Any = Flaky(table.client)
+    instances = instances_in(Table(flaky, table.name))
+    record = instances.add(created())
+    flaky.answers_lost = 1
+
+    saved = instances.save(begin_delete(deciding(record), "op_1"))
+
+    assert instances.get(ID) == saved
+    assert [event.sequence for event in instances.events(ID)] == [1, 2]
+
+
+def test_an_add_whose_answer_was_lost_has_been_made(table: Table) -> None:
+    flaky: Any = Flaky(table.client)
+    instances = instances_in(Table(flaky, table.name))
+    flaky.answers_lost = 1
+
+    record = instances.add(created())
+
+    assert instances.get(ID) == record
+
+
+def test_a_conflict_that_nobody_won_is_tried_again(table: Table) -> None:
+    """The sweep moves a due time while a step is being saved: neither is another version."""
+    flaky: Any = Flaky(table.client)
+    instances = instances_in(Table(flaky, table.name))
+    record = instances.add(created())
+    flaky.conflicts, flaky.sent = 2, 0
+
+    saved = instances.save(begin_delete(deciding(record), "op_1"))
+
+    assert instances.get(ID) == saved
+    assert flaky.sent == 3
+
+
+def test_conflicts_without_end_are_somebody_elses_turn(table: Table) -> None:
+    flaky: Any = Flaky(table.client)
+    instances = instances_in(Table(flaky, table.name))
+    record = instances.add(created())
+    flaky.conflicts = 10
+
+    with pytest.raises(StaleInstance):
+        instances.save(deciding(record))
+
+
+def test_a_used_idempotency_key_keeps_everything_from_being_written(
+    table: Table, instances: Instances
+) -> None:
+    answers = IdempotencyKeys(table, lambda: NOW)
+    asked = idempotent_request("key_1", "POST /api/instances", "the key", {"name": "test"})
+    other_id = "inst_01JGFJJZ00ZZZZZZZZZZZZZZZZ"
+    instances.add(created(), [answers.write(asked, ApiResult(201, {"instanceId": ID}))])
+    before = stored(table)
+
+    with pytest.raises(ConditionFailed):
+        instances.add(
+            created(instance_id=other_id), [answers.write(asked, ApiResult(201, {"instanceId": other_id}))]
+        )
+
+    assert stored(table) == before
+    found = answers.find(asked)
+    assert found
+    assert found.body == {"instanceId": ID}
+
+
+def test_an_intent_is_stored_with_what_the_instance_knows_of_it_or_not_at_all(instances: Instances) -> None:
+    record = instances.add(created())
+    intending = deciding(record).having(purchases=1, unsettled=True)
+
+    instances.intend(intending, new_purchase(PurchaseOutcome.INTENDED))
+    with pytest.raises(StaleInstance):
+        instances.intend(intending, new_purchase(PurchaseOutcome.INTENDED, 2))
+
+    assert instances.purchases(ID) == (new_purchase(PurchaseOutcome.INTENDED),)
+    after_it = instances.get(ID)
+    assert after_it
+    assert (after_it.purchases, after_it.unsettled) == (1, True)
+
+
+def test_the_same_purchase_is_never_intended_twice(instances: Instances) -> None:
+    record = instances.add(created())
+    once = instances.intend(deciding(record), new_purchase(PurchaseOutcome.INTENDED))
+
+    with pytest.raises(StaleInstance):
+        instances.intend(deciding(once), replace(new_purchase(PurchaseOutcome.INTENDED), name="another"))
+
+    assert instances.get(ID) == once
+
+
+@pytest.mark.parametrize("final", [PurchaseOutcome.REFUSED, PurchaseOutcome.BOUGHT, PurchaseOutcome.ABSENT])
+@pytest.mark.parametrize("later", list(PurchaseOutcome))
+def test_a_final_outcome_is_never_written_over(
+    instances: Instances, final: PurchaseOutcome, later: PurchaseOutcome
+) -> None:
+    record = instances.add(created())
+    instances.intend(deciding(record), new_purchase(PurchaseOutcome.INTENDED))
+    instances.settle(new_purchase(PurchaseOutcome.UNCLEAR))
+    instances.settle(new_purchase(final))
+
+    instances.settle(replace(new_purchase(later), region="other"))
+
+    assert instances.purchases(ID) == (new_purchase(final),)
+
+
+def test_a_purchase_that_nobody_intended_cannot_be_settled(instances: Instances) -> None:
+    instances.settle(new_purchase(PurchaseOutcome.BOUGHT))
+
+    assert instances.purchases(ID) == ()
+
+
+def test_settling_needs_no_version(instances: Instances) -> None:
+    record = instances.add(created())
+    intended = instances.intend(deciding(record), new_purchase(PurchaseOutcome.INTENDED))
+    instances.save(begin_delete(deciding(intended), "op_1"))
+
+    instances.settle(new_purchase(PurchaseOutcome.BOUGHT))
+
+    assert instances.purchases(ID) == (new_purchase(PurchaseOutcome.BOUGHT),)
+
+
+FULL_SPEC = Spec(
+    product_name="RTX 4090 24GB",
+    template_id="107672",
+    gpu_num=2,
+    rootfs_size=61,
+    region="CN-HK-01",
+    regions=("CN-HK-01", "AS-SGP-02"),
+    billing_mode="onDemand",
+    max_price=Decimal("0.3500000001"),
+    placement="cheapest",
+    boot_wait_seconds=90.5,
+    keep_on_failure=True,
+    health_check=HealthCheck(1001, 1, 101, 30_001, 8188, "/up"),
+    tags=(("team", "röd"), ("empty", "")),
+)
+FULL = Instance(
+    id=ID,
+    name="Zoë's 🐴",
+    spec=FULL_SPEC,
+    status=Status.STARTING,
+    created_at=after(0.000001),
+    updated_at=after(1),
+    deadline_at=after(2),
+    next_check_at=after(3),
+    actor="key_1",
+    correlation_id="corr",
+    webhook_url="https://hook.example/?a=1",
+    version=41,
+    token="token",
+    sequence=12,
+    purchases=3,
+    unsettled=True,
+    gone=("m-1", "m-2"),
+    vanished=("m-3",),
+    machine_id="m-3",
+    region="AS-SGP-02",
+    product_id="p-1",
+    price=Decimal("0.21"),
+    bought_at=after(4),
+    novita_status="pulling",
+    endpoints=(Endpoint(8188, "http", "https://x.example"), Endpoint(22, "tcp", "")),
+    expects_endpoints=True,
+    spot_status="reclaiming",
+    boot=BootEstimate(3.5, 0.4),
+    spot_reclaim_at=after(5),
+    unseen_at=after(6.5),
+    reviewed_at=after(6),
+    looked_at=after(7),
+    probed_at=after(8),
+    seen_at=after(9),
+    missing_at=after(10),
+    needs_look=True,
+    acted_at=after(11),
+    ready_at=after(12),
+    last_used_at=after(13),
+    pending=Action.RESTART,
+    duties=(
+        CleanupTask("m-4", Action.STOP, after(14), after(15), after(16), after(17)),
+        CleanupTask("m-5", Action.DELETE, after(18)),
+    ),
+    operation=Operation(
+        "op_1",
+        Action.RESTART,
+        "monitoring",
+        "key_1",
+        after(19),
+        (("initiated", after(19)),),
+        2,
+        Fault("A", "b"),
+    ),
+    health={"overall": "partial", "endpoints": [{"port": 1, "responseTime": 1.5, "error": None}], "n": {}},
+    health_check=HealthCheck(),
+    error=Fault("X", ""),
+    waiting=Fault("Y", "ü"),
+)
+
+
+def test_the_full_record_has_every_field_set_to_something_else_than_its_default() -> None:
+    for one in (FULL, FULL_SPEC):
+        for item in fields(one):
+            assert item.default is MISSING or getattr(one, item.name) != item.default, item.name
+
+
+@pytest.mark.parametrize(
+    "record", [FULL, created().record, *(new_instance(status) for status in Status)], ids=lambda r: r.status
+)
+def test_a_record_comes_back_as_it_was(instances: Instances, record: Instance) -> None:
+    saved = instances.add(deciding(record))
+
+    assert instances.get(ID) == saved
+    assert saved == replace(record, version=record.version + 1, token="token-1")
+
+
+def test_a_field_set_back_to_its_default_stays_so(instances: Instances) -> None:
+    saved = instances.add(deciding(FULL))
+    defaults = {
+        item.name: item.default
+        for item in fields(Instance)
+        if item.default is not MISSING and item.name != "version"
+    }
+
+    emptied = instances.save(deciding(saved).having(**defaults))
+
+    assert instances.get(ID) == emptied
+
+
+def test_events_operations_and_purchases_come_back_as_they_were() -> None:
+    event = Event(
+        ID, 3, "startup.failed", after(1), Status.FAILED, "key_1", "corr", "m-1", "CN-HK-01", 7, "why",
+        Fault("A", "b"), {"overall": "unhealthy", "ms": 0.25}, "op_1", Action.START, "https://hook.example",
+    )  # fmt: skip
+    purchase = Purchase(
+        ID, 2, "name", PurchaseOutcome.BOUGHT, NOW, after(1), "p", "r", Decimal("0.10"), True, "m-1",
+        after(2), Fault("A", ""),
+    )  # fmt: skip
+    assert FULL.operation
+
+    assert items.read_event(_through(items.event_item(event))) == event
+    assert items.read_operation(_through(items.operation_item(ID, FULL.operation))) == FULL.operation
+    assert items.read_purchase(_through(items.purchase_item(purchase))) == purchase
+
+
+def _through(item: dict[str, Any]) -> dict[str, Any]:
+    return unmarshal(marshal(item))
+
+
+def test_an_operation_is_stored_with_the_step_that_changed_it(table: Table, instances: Instances) -> None:
+    record = instances.add(deciding(new_instance(Status.EXITED)))
+
+    instances.save(begin_start(deciding(record), "op_1", HealthCheck()))
+
+    item = table.get("op_1", "operation")
+    assert item
+    assert items.read_operation(item).status == "initiated"
+
+
+def _many(instances: Instances, count: int) -> list[str]:
+    ids = [f"inst_{number:026d}" for number in range(count)]
+    for number, one in enumerate(ids):
+        instances.add(created(name=f"n{number % 2}", instance_id=one))
+    return ids
+
+
+def test_pages_are_newest_first_and_go_on_where_the_last_one_ended(instances: Instances) -> None:
+    ids = _many(instances, 7)
+
+    seen: list[str] = []
+    page, end = instances.page(name=None, status=None, limit=3, after=None)
+    while end:
+        seen += [record.id for record in page]
+        page, end = instances.page(name=None, status=None, limit=3, after=end)
+
+    assert seen + [record.id for record in page] == ids[::-1]
+
+
+@pytest.mark.parametrize("broken", range(7))
+def test_a_record_that_cannot_be_read_is_left_out_and_pages_go_on(
+    table: Table, instances: Instances, broken: int
+) -> None:
+    """Wherever in its page it is, the last place included."""
+    ids = _many(instances, 7)
+    table.update(ids[broken], "record", "SET #r.created_at = :x", names={"#r": "record"}, values={":x": "?"})
+
+    seen: list[str] = []
+    end: str | None = "~"
+    while end:
+        page, end = instances.page(name=None, status="creating", limit=3, after=end)
+        seen += [record.id for record in page]
+
+    assert seen == [one for one in ids[::-1] if one != ids[broken]]
+
+
+def test_one_that_cannot_be_read_still_has_its_name(table: Table, instances: Instances) -> None:
+    ids = _many(instances, 5)
+    table.update(ids[0], "record", "SET #r.created_at = :x", names={"#r": "record"}, values={":x": "?"})
+    gone = instances.get(ids[2])
+    assert gone
+    instances.save(deciding(gone).having(status=Status.TERMINATED))
+
+    assert instances.live_named("n0") == [ids[4], ids[0]]
+
+
+def test_pages_by_name_and_status_hold_those_and_no_others(instances: Instances) -> None:
+    ids = _many(instances, 6)
+    gone = instances.get(ids[0])
+    assert gone
+    instances.save(begin_delete(deciding(gone), "op_1"))
+
+    def listed(name: str | None, status: str | None) -> list[str]:
+        page, end = instances.page(name=name, status=status, limit=100, after=None)
+        assert not end
+        return [record.id for record in page]
+
+    assert listed("n1", None) == [ids[5], ids[3], ids[1]]
+    assert listed(None, "deleting") == [ids[0]]
+    assert listed("n0", "creating") == [ids[4], ids[2]]
+    assert listed("n0", "ready") == listed("nobody", None) == []
+
+
+def test_a_page_that_is_exactly_full_promises_no_more(instances: Instances) -> None:
+    _many(instances, 4)
+
+    page, end = instances.page(name=None, status=None, limit=4, after=None)
+
+    assert (len(page), end) == (4, None)
+
+
+def test_a_due_time_is_kept_to_the_millisecond(table: Table, instances: Instances) -> None:
+    record = replace(created().record, next_check_at=NOW + timedelta(milliseconds=1500))
+
+    instances.add(deciding(record))
+
+    item = table.get(ID, "record")
+    assert item
+    assert item["dueAt"] == int(NOW.timestamp()) * 1000 + 1500
+
+
+def test_one_that_changes_while_the_live_ones_are_read_is_there_once_and_as_it_is_now(
+    table: Table, instances: Instances
+) -> None:
+    before = instances.add(created())
+    after_it = instances.save(deciding(before).move(Status.STARTING))
+    found = [items.record_item(before), items.record_item(after_it)]
+
+    class Changing(Table):
+        """The index had it in one status when that was asked for, and in the next one by then."""
+
+        def query_all(self, *_: Any, **__: Any) -> list[Any]:
+            return [found.pop(0)] if found else []
+
+    changing = Changing(table.client, table.name)
+
+    assert instances_in(changing).all_live() == [after_it]
