@@ -25,8 +25,10 @@ from functions.shared.domain.instance.observations import Buy, Observation, Purc
 from functions.shared.domain.instance.record import Purchase, PurchaseOutcome, Queue, Spec
 from functions.shared.domain.instance.status import Status
 from functions.shared.domain.messages import StepMessage
+from functions.shared.engine.step import StepCalls
 from functions.shared.novita.calls import NovitaCall, NovitaResponse
 from functions.shared.novita.client import Novita
+from functions.shared.platform.invocation import Invocation, TimeBudget
 from functions.shared.platform.log import logger
 from functions.shared.platform.settings import Settings
 from functions.shared.platform.wiring import Wiring
@@ -217,7 +219,8 @@ class Pending:
         self.wired = BenchWiring(world, novita_rate_limit=RATE_LIMIT, instance_poll_interval=INTERVAL)
         self.pending = pending
         self._boots: dict[str, Boot] = {}
-        self._means = {**self.wired.calls.handlers(), Buy: self._buy}
+        run = Invocation(self.wired, TimeBudget(lambda: 60.0))
+        self._handlers = {**run.compose(StepCalls).handlers(), Buy: self._buy}
 
     def learn(self, boots: int) -> None:
         """One after the other, until so many have been seen."""
@@ -256,7 +259,7 @@ class Pending:
         at, _, queue, body = heappop(self.wired.hands.waiting)
         self.wired.go_to(max(at, self.wired.clock()))
         message = StepMessage.from_json(body)
-        self.wired.steps.take(message, Queue(queue), self._means)
+        self.wired.steps.take(message, Queue(queue), self._handlers)
         boot = self._boots.get(message.instance_id)
         item = self.wired.table.get(message.instance_id, "record")
         if boot is None or item is None:
@@ -266,7 +269,7 @@ class Pending:
             return
         boot.known_at = self.wired.clock().timestamp()
         figures.boots.append(boot)
-        self._drop(message.instance_id, record.machine_id or "")
+        self._drop(message.instance_id, record.machine.id or "")
         self._create()
 
     def _create(self) -> None:
@@ -281,7 +284,7 @@ class Pending:
             now=now,
             policy=self.wired.policy,
         )
-        self.wired.steps.step(self.wired.instances.add(made), self._means)
+        self.wired.steps.step(self.wired.instances.add(made), self._handlers)
 
     def _buy(self, decision: Decision, _: Buy) -> tuple[Decision, Observation]:
         record, world, now = decision.record, self.wired.world, decision.now

@@ -31,8 +31,8 @@ def assert_books_balance(simulator: Simulator, dynamodb: Any, table_name: str) -
     unrest = [f"{record.id} is {record.status}" for record in records if not record.at_rest]
     assert not unrest, f"not at rest: {unrest}"
     deployment = deployment_id(dynamodb, table_name)
-    expected = {record.machine_id: record.id for record in records if should_have_machine(record)}
-    known = {record.machine_id: record.id for record in records} | expected  # imported ones may lack our mark
+    expected = {record.machine.id: record.id for record in records if should_have_machine(record)}
+    known = {record.machine.id: record.id for record in records} | expected  # imported ones may lack our mark
     live = {
         machine["id"]: known.get(machine["id"]) or (mark and mark.instance_id)
         for machine in simulator.live()
@@ -42,7 +42,9 @@ def assert_books_balance(simulator: Simulator, dynamodb: Any, table_name: str) -
 
 
 def should_have_machine(record: Instance) -> bool:
-    kept = record.status is Status.FAILED and record.machine_id and record.machine_id not in record.gone
+    kept = (
+        record.status is Status.FAILED and record.machine.id and record.machine.id not in record.cleanup.gone
+    )
     return record.status in _MACHINE or bool(kept)
 
 

@@ -14,7 +14,7 @@ from functions.shared.domain.messages import DeliveryMessage
 from functions.shared.platform.log import correlated, logger
 from functions.shared.platform.metrics import metered
 from functions.shared.platform.wiring import wiring
-from functions.shared.stores import instances as items
+from functions.shared.stores.instances import read_event
 from functions.shared.stores.table import ConditionFailed, Item, Table, unmarshal
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Announce:
                 logger.exception("event not announced", key=item.get("sk"), error=type(error).__name__)
 
     def _tell(self, item: Item) -> None:
-        announcement = announce_event(items.read_event(item)) if "event" in item else announce_other(item)
+        announcement = announce_event(read_event(item)) if "event" in item else announce_other(item)
         with correlated(announcement.correlation_id, event_id=announcement.id):
             if announcement.webhook_url:
                 self._send(announcement)
@@ -70,9 +70,8 @@ def _correlation(item: Item) -> str:
 
 
 @metered
-def handler(event: dict[str, Any], _: LambdaContext) -> None:
-    wired = wiring()
-    publish = Announce(wired.table, wired.topic, wired.deliveries, wired.queues, wired.clock)
+def handler(event: dict[str, Any], context: LambdaContext) -> None:
+    announce = wiring().invocation(context).compose(Announce)
     for record in event.get("Records", []):
         if image := record.get("dynamodb", {}).get("NewImage"):
-            publish(image)
+            announce(image)

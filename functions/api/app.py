@@ -12,17 +12,7 @@ from aws_lambda_powertools.event_handler.openapi.exceptions import (
 from functions.api.auth import no_such_route
 from functions.api.openapi import add_documentation
 from functions.api.requests import read_json, validation_failed
-from functions.api.routes import (
-    caches,
-    comprehensive,
-    health,
-    instances,
-    jobs,
-    market,
-    operations,
-    sync,
-    webhooks,
-)
+from functions.api.routes import caches, instances, jobs, market, operations, service, webhooks
 from functions.shared.domain.errors import OstlerError
 from functions.shared.platform.log import logger
 
@@ -33,7 +23,7 @@ def build() -> APIGatewayHttpResolver:
         response_validation_error_http_code=500,
         json_body_deserializer=read_json,
     )
-    parts = (health, operations, comprehensive, instances, market, caches, webhooks, jobs, sync)
+    parts = (service, operations, instances, market, caches, webhooks, jobs)
     for routes in parts:
         app.include_router(routes.router)
     add_documentation(app)

@@ -30,10 +30,10 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
 
 
 def _answer(event: dict[str, Any], context: LambdaContext, ids: RequestIds) -> dict[str, Any]:
-    wired = wiring()
-    wired.time_left = lambda: context.get_remaining_time_in_millis() / 1000
+    run = wiring().invocation(context)
+    wired = run.wiring
     try:
-        current.enter(wired, authorize(event, wired.settings, wired.keys))
+        current.enter(run, authorize(event, wired.settings, wired.api_keys))
         return _app.resolve(as_json(event), context)
     except OstlerError as error:
         logger.info("refused", code=error.code, reason=error.message)

@@ -175,9 +175,12 @@ def _fault(fault: Fault | None) -> dict[str, str] | None:
 
 
 def instance_view(record: Instance, *, stale: bool = False) -> InstanceView:
-    spot = {"status": record.spot_status} if record.spot_status else {}
-    if record.spot_reclaim_at:
-        spot = {"status": record.spot_status, "reclaimTime": timestamp(record.spot_reclaim_at)}
+    spot = {"status": record.machine.spot_status} if record.machine.spot_status else {}
+    if record.machine.spot_reclaim_at:
+        spot = {
+            "status": record.machine.spot_status,
+            "reclaimTime": timestamp(record.machine.spot_reclaim_at),
+        }
     view: InstanceView = _present(
         {
             "instanceId": record.id,
@@ -190,22 +193,24 @@ def instance_view(record: Instance, *, stale: bool = False) -> InstanceView:
             "billingMode": record.spec.billing_mode,
             "createdAt": timestamp(record.created_at),
             "updatedAt": timestamp(record.updated_at),
-            "region": record.region,
-            "novitaInstanceId": record.machine_id,
-            "novitaStatus": record.novita_status,
-            "productId": record.product_id,
-            "pricePerGpuHour": str(record.price) if record.price is not None else None,
-            "portMappings": _ports(record.endpoints),
+            "region": record.machine.region,
+            "novitaInstanceId": record.machine.id,
+            "novitaStatus": record.machine.novita_status,
+            "productId": record.machine.product_id,
+            "pricePerGpuHour": str(record.machine.price) if record.machine.price is not None else None,
+            "portMappings": _ports(record.machine.endpoints),
             "readyAt": timestamp(record.ready_at) if record.ready_at else None,
             "lastUsedAt": timestamp(record.last_used_at) if record.last_used_at else None,
-            "lastSyncedAt": timestamp(record.seen_at) if record.seen_at else None,
+            "lastSyncedAt": timestamp(record.machine.seen_at) if record.machine.seen_at else None,
             "spot": spot,
             "webhookUrl": record.webhook_url,
             "healthCheck": dict(record.health) if record.health else None,
             "operationId": record.operation.id if record.operation else None,
             "error": _fault(record.error),
             "waitingFor": _fault(record.waiting),
-            "cleanup": [{"novitaInstanceId": d.machine_id, "action": d.action.value} for d in record.duties],
+            "cleanup": [
+                {"novitaInstanceId": d.machine_id, "action": d.action.value} for d in record.cleanup.tasks
+            ],
             "tags": dict(record.spec.tags),
         }
     )

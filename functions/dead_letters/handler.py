@@ -31,20 +31,22 @@ class StoreDeadLetter:
     dead_letters: DeadLetters
     instances: Instances
     steps: StepRunner
-    counts: JobCounts
+    job_counts: JobCounts
     policy: Policy
     clock: Callable[[], datetime]
     dead_queue_urls: Mapping[str, str]
-    attempts: int  # how often a message is tried before it comes here
+    max_retry_attempts: int
 
     def __call__(self, message_id: str, dead_queue_arn: str, body: str) -> None:
         """The same letter may come twice, the second time because the first was not finished with."""
-        failure = self.dead_letters.noted(message_id) or unknown_failure(self.attempts, self.clock())
+        failure = self.dead_letters.noted(message_id) or unknown_failure(
+            self.max_retry_attempts + 1, self.clock()
+        )
         dead_letter = read_dead_letter(message_id, self._queue(dead_queue_arn), body, failure)
         about = {"instance_id": dead_letter.instance_id, "delivery_id": dead_letter.delivery_id}
         with correlated(dead_letter.correlation_id, **{name: id_ for name, id_ in about.items() if id_}):
             if self.dead_letters.add(dead_letter):
-                self.counts.add(dead_letter.queue, failed=1)
+                self.job_counts.add(dead_letter.queue, failed=1)
                 measure(DEAD_LETTERS, by=dead_letter.queue)
                 logger.error(
                     "dead letter", queue=dead_letter.queue, id=dead_letter.id, reason=failure.fault.message
@@ -69,23 +71,12 @@ class StoreDeadLetter:
 
 @metered
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    wired = wiring()
-    wired.time_left = lambda: context.get_remaining_time_in_millis() / 1000
-    bury = StoreDeadLetter(
-        wired.dead_letters,
-        wired.instances,
-        wired.steps,
-        wired.counts,
-        wired.policy,
-        wired.clock,
-        wired.dead_queue_urls,
-        wired.settings.max_retry_attempts + 1,
-    )
+    store = wiring().invocation(context).compose(StoreDeadLetter)
 
     def take(record: SQSRecord) -> None:  # Powertools passes it by this name
-        bury(record.message_id, record.event_source_arn, record.body)
+        store(record.message_id, record.event_source_arn, record.body)
 
     processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
-    return process_partial_response(  # type: ignore[return-value]
+    return process_partial_response(  # type: ignore[return-value] # its stubs promise less than it returns
         event=event, record_handler=take, processor=processor, context=context
     )

@@ -12,5 +12,4 @@ from functions.shared.platform.wiring import wiring
 
 @metered
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    wired = wiring()
-    return consume_steps(event, context, wired, Queue.MONITOR, wired.calls.handlers())
+    return consume_steps(event, context, wiring().invocation(context), Queue.MONITOR)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from functions.shared.domain.instance.comparison import ComparisonReport, DifferenceKind
 from functions.shared.domain.messages import UNKNOWN_QUEUE
+from functions.shared.engine.compare import CompareWithNovita
+from functions.shared.engine.sweep import Sweep
 from functions.shared.platform.log import logger
 from functions.shared.platform.metrics import (
     CIRCUITS_OPEN,
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 class Gauges:
     circuits: Circuits
     dead_letters: DeadLetters
-    queues: Iterable[str]
+    queue_urls: Mapping[str, str]
     clock: Callable[[], datetime]
 
     def read(self, outcome: ComparisonReport) -> None:
@@ -45,22 +47,21 @@ class Gauges:
         try:
             for circuit in self.circuits.states():
                 measure(CIRCUITS_OPEN, circuit.refuses(self.clock()), by=circuit.name)
-            measure(DEAD_LETTERS_KEPT, sum(map(self.dead_letters.count, self.queues)))
+            measure(DEAD_LETTERS_KEPT, sum(map(self.dead_letters.count, (*self.queue_urls, UNKNOWN_QUEUE))))
         except (ClientError, BotoCoreError) as error:
             logger.warning("not all gauges read", error=type(error).__name__)
 
 
 @metered
 def handler(_: dict[str, Any], context: LambdaContext) -> dict[str, int | bool]:
-    wired = wiring()
-    wired.time_left = lambda: context.get_remaining_time_in_millis() / 1000
-    began = wired.clock()
-    swept = wired.sweep()
-    outcome = wired.compare()
-    compared = outcome.counts()
+    run = wiring().invocation(context)
+    began = run.wiring.clock()
+    swept = run.compose(Sweep)()
+    report = run.compose(CompareWithNovita)()
+    compared = report.counts()
     logger.info("compared", extra=compared)
-    wired.counts.add("sweep", braked=int(compared["braked"]), incomplete=int(not compared["complete"]))
+    run.job_counts.add("sweep", braked=int(compared["braked"]), incomplete=int(not compared["complete"]))
     measure(SWEEPS)
-    measure(SWEEP_DURATION, 1000 * (wired.clock() - began).total_seconds())
-    Gauges(wired.circuits, wired.dead_letters, (*wired.queue_urls, UNKNOWN_QUEUE), wired.clock).read(outcome)
+    measure(SWEEP_DURATION, 1000 * (run.wiring.clock() - began).total_seconds())
+    run.compose(Gauges).read(report)
     return {**swept, **compared}

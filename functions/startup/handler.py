@@ -20,21 +20,20 @@ from functions.shared.platform.wiring import wiring
 
 if TYPE_CHECKING:
     from functions.shared.outbound.probes import Probes
-
-_SPARE_SECONDS = 10.0  # left to store what was learned
+    from functions.shared.platform.invocation import TimeBudget
 
 
 @dataclass(frozen=True)
 class CheckApplication:
     probes: Probes
     clock: Callable[[], datetime]
-    time_left: Callable[[], float]
+    budget: TimeBudget
 
-    def probe(self, decision: Decision, _: CheckHealth) -> tuple[Decision, Observation]:
+    def __call__(self, decision: Decision, _: CheckHealth) -> tuple[Decision, Observation]:
         """A check that would outlive the function ends with what is known, and a later message goes on."""
         record = decision.record
         began = self.clock()
-        check = record.health_check or record.spec.health_check or HealthCheck()
+        check = record.health_check or HealthCheck()
         until_deadline = (
             (record.deadline_at - began).total_seconds()
             if record.deadline_at
@@ -42,16 +41,13 @@ class CheckApplication:
         )
         # The last one is asked at the deadline, and has the time of one answer.
         wanted = max(until_deadline, check.timeout_ms / 1000)
-        within = max(1.0, min(wanted, self.time_left() - _SPARE_SECONDS))
-        report = self.probes.check(record.endpoints, check, within)
+        within = max(1.0, min(wanted, self.budget.to_save_after()))
+        report = self.probes.check(record.machine.endpoints, check, within)
         logger.info("application asked", overall=report.overall, endpoints=len(report.results))
         return decision, HealthChecked(report, began)
 
 
 @metered
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    wired = wiring()
-    bring_up = CheckApplication(wired.probes, wired.clock, wired.remaining)
-    return consume_steps(
-        event, context, wired, Queue.STARTUP, {**wired.calls.handlers(), CheckHealth: bring_up.probe}
-    )
+    run = wiring().invocation(context)
+    return consume_steps(event, context, run, Queue.STARTUP, {CheckHealth: run.compose(CheckApplication)})

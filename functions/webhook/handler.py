@@ -13,13 +13,9 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from functions.shared.domain.delivery.targets import BadTarget, HttpResponse, OutboundFailed
 from functions.shared.domain.delivery.webhooks import (
     QUEUE_HOLDS,
-    Again,
     Attempt,
-    AttemptOutcome,
-    Delivered,
     Delivery,
     DeliveryState,
-    Ended,
     after_attempt,
     hold_wait,
     origin_of,
@@ -44,20 +40,20 @@ _LONGER_THAN_THE_FUNCTION = timedelta(seconds=45)
 @dataclass(frozen=True)
 class Deliver:
     deliveries: Deliveries
-    receivers: ReceiverSlots
+    receiver_slots: ReceiverSlots
     queues: Queues
     outbound: OutboundHttp
-    masters: Callable[[], Sequence[bytes]]
+    webhook_masters: Callable[[], Sequence[bytes]]
     clock: Callable[[], datetime]
-    waits: Sequence[float]
-    timeout_seconds: float
+    webhook_waits: Sequence[float]
+    webhook_timeout: float  # seconds
 
     def __call__(self, message: DeliveryMessage) -> None:
         with correlated(message.correlation_id, delivery_id=message.delivery_id):
             delivery = self.deliveries.get(message.delivery_id)
             if delivery is None or not delivery.awaits(message.attempt, self.clock()):
                 logger.info("message out of date", attempt=message.attempt, known=delivery is not None)
-            elif delivery.of_round > len(self.waits):
+            elif delivery.of_round > len(self.webhook_waits):
                 if self.deliveries.give_up(delivery):
                     measure(WEBHOOK_ATTEMPTS, by=DeliveryState.EXHAUSTED)
                 logger.info("webhook given up", attempt=delivery.attempt)
@@ -65,20 +61,20 @@ class Deliver:
                 self._in_turn(delivery)
 
     def _in_turn(self, delivery: Delivery) -> None:
-        masters = self.masters()  # before the claim: a secret that cannot be read costs no attempt
+        masters = self.webhook_masters()  # before the claim: a secret that cannot be read costs no attempt
         now = self.clock()
-        until = now + timedelta(seconds=self.timeout_seconds) + _LONGER_THAN_THE_FUNCTION
-        place = self.receivers.take(_receiver(delivery.url), now, until)
+        until = now + timedelta(seconds=self.webhook_timeout) + _LONGER_THAN_THE_FUNCTION
+        place = self.receiver_slots.take(_receiver(delivery.url), now, until)
         if place is None:
             self._hold(delivery, now)
             return
         if begun := self.deliveries.begin(delivery, now, until):
             self._attempt(begun, masters)
-        self.receivers.release(place)  # and if it comes to nothing, the place is free at its time
+        self.receiver_slots.release(place)  # and if it comes to nothing, the place is free at its time
 
     def _hold(self, delivery: Delivery, now: datetime) -> None:
         """Waiting is not failing: the receiver has enough under way, and this attempt is not counted."""
-        until = now + hold_wait(delivery.held, self.timeout_seconds, random.random)
+        until = now + hold_wait(delivery.held, self.webhook_timeout, random.random)
         if self.deliveries.hold(delivery, until):
             logger.info("receiver busy", attempt=delivery.attempt + 1, held=delivery.held)
             self._queue(delivery, until, now)
@@ -87,17 +83,15 @@ class Deliver:
         began = self.clock()
         answer, failure = self._sent(delivery, masters, began)
         now = self.clock()
-        verdict = after_attempt(
+        state, again_at = after_attempt(
             answer.status if answer else None,
             answer.headers if answer else {},
             now=now,
             attempt=delivery.of_round,
-            waits=self.waits,
+            waits=self.webhook_waits,
             random=random.random,
         )
-        again_at = verdict.at if isinstance(verdict, Again) else None
         result = _logged(delivery.attempt, began, now, answer, failure)
-        state = _state(verdict)
         logger.info(
             "webhook attempt", attempt=result.number, state=state, status=result.status, error=result.error
         )
@@ -128,7 +122,7 @@ class Deliver:
                     **signed,
                 },
                 body=body,
-                timeout_total=self.timeout_seconds,
+                timeout_total=self.webhook_timeout,
                 cap_bytes=_CAP_BYTES,
             ), None
         except BadTarget as error:
@@ -144,14 +138,6 @@ def _receiver(url: str) -> str:
         return url
 
 
-def _state(verdict: AttemptOutcome) -> DeliveryState:
-    if isinstance(verdict, Delivered):
-        return DeliveryState.DELIVERED
-    if isinstance(verdict, Again):
-        return DeliveryState.PENDING
-    return DeliveryState.ENDED if isinstance(verdict, Ended) else DeliveryState.EXHAUSTED
-
-
 def _logged(
     number: int, began: datetime, ended: datetime, answer: HttpResponse | None, failure: OutboundFailed | None
 ) -> Attempt:
@@ -164,19 +150,10 @@ def _logged(
 
 @metered
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    wired = wiring()
-    deliver = Deliver(
-        wired.deliveries,
-        wired.receivers,
-        wired.queues,
-        wired.outbound,
-        wired.webhook_masters,
-        wired.clock,
-        wired.webhook_waits,
-        wired.settings.webhook_timeout,
-    )
+    run = wiring().invocation(context)
+    deliver = run.compose(Deliver)
 
     def attempt(body: str) -> None:
         deliver(DeliveryMessage.from_json(body))
 
-    return consume(event, context, wired, "webhook", attempt)
+    return consume(event, context, run, "webhook", attempt)

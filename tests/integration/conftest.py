@@ -76,6 +76,7 @@ def build(
     yield make
     for harness in made:
         harness.assert_books_balance()
+        assert harness.wire.illegal_moves == []
     assert rights.missing == set()
     wiring.use(None)
     novita.reset()

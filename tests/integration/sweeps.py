@@ -14,6 +14,7 @@ from functions.shared.domain.instance.status import Status
 from functions.shared.stores.instances import purchase_item
 from functions.shared.stores.table import Write, unmarshal
 from tests.integration.harness import Harness
+from tests.unit.builders import changed
 
 LONG = 300  # past the settling time: what is not listed now is missed
 
@@ -50,7 +51,7 @@ def _running(harness: Harness, number: int) -> str:
         machine_id=machine_id,
         ended_at=seen_at,
     )
-    record = replace(
+    record = changed(
         begun.record,
         status=Status.RUNNING,
         machine_id=machine_id,
@@ -66,7 +67,7 @@ def _running(harness: Harness, number: int) -> str:
 
 
 def machine_of(harness: Harness, instance_id: str) -> str:
-    return str(harness.record(instance_id).machine_id)
+    return str(harness.record(instance_id).machine.id)
 
 
 def put(harness: Harness, instance_id: str, purchase: int = 1, deployment: str = "") -> str:

@@ -210,12 +210,12 @@ def test_what_happens_to_the_machine_during_the_checks_is_noticed_although_nobod
     harness.run(60)
     before = harness.record(instance_id)
 
-    harness.simulator.patch_instance(before.machine_id or "", status=becomes)
+    harness.simulator.patch_instance(before.machine.id or "", status=becomes)
     harness.run(300)
     after = harness.record(instance_id)
     harness.simulator.app(status=200)
     if becomes == "migrating":
-        harness.simulator.patch_instance(before.machine_id or "", status="running")
+        harness.simulator.patch_instance(before.machine.id or "", status="running")
     harness.settle()
 
     assert before.status is Status.HEALTH_CHECKING

@@ -49,7 +49,7 @@ def test_what_is_here_what_is_there_and_what_is_both(build: Build) -> None:
     harness = build(MERGED_TTL="0", LIST_TTL="0.05")
     agreeing, differing, kept = bought(harness), bought(harness), bought(harness)
     theirs = harness.simulator.put_instance(name="theirs", status="running")["id"]
-    machine = str(harness.record(differing).machine_id)
+    machine = str(harness.record(differing).machine.id)
     harness.simulator.patch_instance(machine, status="exited")
     harness.advance(10)
 
@@ -221,7 +221,7 @@ def test_the_merged_list_is_kept_for_30_seconds_by_all(harness: Harness) -> None
 
 def test_sync_lets_records_follow_and_makes_none(harness: Harness) -> None:
     instance_id = bought(harness)
-    machine = str(harness.record(instance_id).machine_id)
+    machine = str(harness.record(instance_id).machine.id)
     harness.simulator.patch_instance(machine, status="exited")
     harness.simulator.put_instance(name="theirs", status="running")
     harness.advance(10)

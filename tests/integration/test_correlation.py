@@ -144,7 +144,7 @@ def test_what_cannot_be_announced_says_which_request_it_belongs_to(
 def test_what_the_sweep_does_about_an_instance_carries_its_id(harness: Harness, correlation_id: str) -> None:
     instance_id = create(harness, correlation_id)
     harness.settle()
-    machine = harness.record(instance_id).machine_id or ""
+    machine = harness.record(instance_id).machine.id or ""
     harness.simulator.patch_instance(machine, status="exited")
     harness.advance(60)  # so soon after a change, Novita is asked about the machine itself
     harness.simulator.clear_calls()

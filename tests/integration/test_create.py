@@ -21,7 +21,7 @@ def test_a_create_is_bought_once_and_becomes_running(harness: Harness) -> None:
 
     record = harness.record(instance_id)
     assert record.status is Status.RUNNING
-    assert [machine["id"] for machine in harness.simulator.live()] == [record.machine_id]
+    assert [machine["id"] for machine in harness.simulator.live()] == [record.machine.id]
     assert harness.history(instance_id) == ["instance.creating", "instance.starting", "instance.running"]
 
 
@@ -173,7 +173,7 @@ def test_an_offer_refused_for_capacity_leads_to_the_next_one(harness: Harness) -
         ("4090.18c96g", "cn-hongkong-1"),
         ("4090.24c128g", "as-sgp-2"),
     ]
-    assert harness.record(instance_id).region == "AS-SGP-02"
+    assert harness.record(instance_id).machine.region == "AS-SGP-02"
     assert harness.record(instance_id).status is Status.RUNNING
 
 
@@ -201,7 +201,7 @@ def test_novita_failing_for_a_while_delays_the_purchase_and_no_more(harness: Har
 
     assert during.status is Status.CREATING
     assert during.waiting is not None
-    assert during.purchases == 0, "nothing is bought while nothing can be looked up"
+    assert during.purchases.count == 0, "nothing is bought while nothing can be looked up"
     assert harness.record(instance_id).status is Status.RUNNING
     assert len(harness.simulator.calls("/gpu/instance/create")) == 1
 
@@ -264,7 +264,7 @@ def test_a_machine_that_does_not_boot_in_time_is_given_back(harness: Harness) ->
     assert failed.error is not None
     assert failed.error.code == "STARTUP_TIMEOUT"
     assert timedelta(seconds=60) <= failed.updated_at - began < timedelta(seconds=62)
-    assert [duty.action for duty in failed.duties] == ["delete"]
+    assert [duty.action for duty in failed.cleanup.tasks] == ["delete"]
     assert not failed.at_rest
     assert harness.simulator.live() == []
     assert harness.record(instance_id).at_rest
@@ -278,7 +278,7 @@ def test_a_machine_that_does_not_boot_in_time_is_kept_where_the_request_says_so(
 
     record = harness.record(instance_id)
     assert record.status is Status.FAILED
-    assert [machine["id"] for machine in harness.simulator.live()] == [record.machine_id]
+    assert [machine["id"] for machine in harness.simulator.live()] == [record.machine.id]
     assert harness.simulator.calls("/gpu/instance/delete") == []
 
 
@@ -304,4 +304,4 @@ def test_a_machine_not_found_right_after_it_was_bought_is_not_taken_as_gone(harn
     harness.settle()
 
     assert harness.record(instance_id).status is Status.RUNNING
-    assert harness.record(instance_id).gone == ()
+    assert harness.record(instance_id).cleanup.gone == ()

@@ -46,7 +46,7 @@ def test_a_circuit_that_is_open_is_a_worse_day_and_no_outage(harness: Harness) -
 
     assert (status, answer["status"]) == (200, "degraded")
     assert answer["checks"]["circuits"]["reads"] != "CLOSED"
-    assert harness.record(instance_id).machine_id
+    assert harness.record(instance_id).machine.id
     harness.simulator.clear_faults()
     harness.settle()
 

@@ -195,7 +195,7 @@ def test_one_empty_list_and_one_not_found_end_nothing(harness: Harness) -> None:
     harness.settle()
 
     assert harness.record(instance_id).status is Status.RUNNING
-    assert harness.record(instance_id).gone == ()
+    assert harness.record(instance_id).cleanup.gone == ()
 
 
 def test_a_second_delete_changes_nothing_and_gets_the_same_answer(harness: Harness) -> None:

@@ -40,7 +40,7 @@ def test_details_younger_than_30_seconds_are_shown_as_they_are(harness: Harness,
 
 
 def test_older_details_are_asked_for_once_and_the_record_follows(harness: Harness, running: str) -> None:
-    machine_id = harness.record(running).machine_id
+    machine_id = harness.record(running).machine.id
     harness.simulator.patch_instance(str(machine_id), status="exited")
     harness.advance(31)
 
@@ -243,7 +243,9 @@ def test_a_start_is_expected_to_take_as_long_as_starts_took(harness: Harness, ru
     harness.simulator.settings(startSeconds=40)
     known = harness.record(running)
     for _ in range(3):
-        harness.wiring.boot_times.learn(BootTime("start", str(known.product_id), str(known.region), 40.0))
+        harness.wiring.boot_times.learn(
+            BootTime("start", str(known.machine.product_id), str(known.machine.region), 40.0)
+        )
     expected = []
     for _ in range(2):  # the first is the fourth that was seen
         harness.call("POST", f"/api/instances/{running}/stop")

@@ -51,7 +51,7 @@ def _import(harness: Harness, machine_id: str, key: str) -> tuple[int, Any]:
 
 
 def _managed_once(harness: Harness, machine_id: str) -> bool:
-    return [record.machine_id for record in harness.records()].count(machine_id) == 1
+    return [record.machine.id for record in harness.records()].count(machine_id) == 1
 
 
 def _note_use(harness: Harness, instance_id: str, _: str) -> tuple[int, Any]:
@@ -65,7 +65,7 @@ def _noted(harness: Harness, instance_id: str) -> bool:
 def _drifted(harness: Harness, name: str) -> str:
     """One that has stopped without our doing."""
     instance_id = _imported(harness, name)
-    harness.simulator.patch_instance(harness.record(instance_id).machine_id or "", status="exited")
+    harness.simulator.patch_instance(harness.record(instance_id).machine.id or "", status="exited")
     harness.advance(300)
     return instance_id
 

@@ -106,5 +106,5 @@ def _waiting(harness: Harness, name: str) -> str:
 def _drifted(harness: Harness, name: str) -> str:
     """An instance whose machine has stopped without our doing."""
     instance_id = _import(harness, name)
-    harness.simulator.patch_instance(harness.record(instance_id).machine_id or "", status="exited")
+    harness.simulator.patch_instance(harness.record(instance_id).machine.id or "", status="exited")
     return instance_id

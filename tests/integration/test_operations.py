@@ -16,6 +16,7 @@ from tests.integration.conftest import Build
 from tests.integration.crash_points import Interruptions, sides
 from tests.integration.harness import Harness
 from tests.integration.wire import Made
+from tests.unit.builders import changed
 
 
 def _post(harness: Harness, instance_id: str, what: str, body: Any = None) -> tuple[int, Any]:
@@ -73,7 +74,7 @@ def _put(harness: Harness, status: Status, *, machine: bool, starting_again: boo
     )
     operation = Operation("op_1", Action.START, "monitoring", "test", now) if starting_again else None
     machine_id = "m" if machine else None
-    record = replace(decision.record, status=status, machine_id=machine_id, operation=operation)
+    record = changed(decision.record, status=status, machine_id=machine_id, operation=operation)
     return harness.wiring.instances.add(replace(decision, record=record)).id
 
 
@@ -258,7 +259,7 @@ def test_a_start_that_never_comes_up_fails_and_its_machine_is_stopped(build: Bui
     _post(harness, instance_id, "start")
     harness.run(110)
     failed = harness.record(instance_id)
-    machine_id = failed.machine_id or ""
+    machine_id = failed.machine.id or ""
     harness.simulator.patch_instance(machine_id, status="running")
     harness.settle()
 
@@ -309,7 +310,7 @@ def test_a_lagging_list_does_not_bring_back_what_exited_before_it_was_ready(harn
     harness.simulator.app(status=502)
     instance_id = harness.create(healthCheck={"retryAttempts": 0})
     harness.run(60)
-    harness.simulator.patch_instance(harness.record(instance_id).machine_id or "", status="exited")
+    harness.simulator.patch_instance(harness.record(instance_id).machine.id or "", status="exited")
     harness.advance(31)
     harness.deliver_delayed()
     exited = harness.record(instance_id).status
@@ -324,14 +325,14 @@ def test_a_lagging_list_does_not_bring_back_what_exited_before_it_was_ready(harn
 def test_a_machine_that_somebody_else_started_is_followed(harness: Harness) -> None:
     instance_id = _import(harness, "exited", ageSeconds=600)
     harness.run(40)
-    harness.simulator.patch_instance(harness.record(instance_id).machine_id or "", status="running")
+    harness.simulator.patch_instance(harness.record(instance_id).machine.id or "", status="running")
 
     harness.advance(20)
     harness.sweep()
     harness.settle()
 
     assert harness.record(instance_id).status is Status.RUNNING
-    assert all(endpoint.address for endpoint in harness.record(instance_id).endpoints)
+    assert all(endpoint.address for endpoint in harness.record(instance_id).machine.endpoints)
 
 
 @pytest.mark.parametrize("look", ["get", "sweep"])

@@ -119,7 +119,7 @@ def test_a_machine_with_our_mark_is_its_own_instances_and_not_imported(harness: 
     harness.settle()
 
     status, body = harness.call(
-        "POST", "/api/instances/import", {"novitaInstanceId": harness.record(instance_id).machine_id}
+        "POST", "/api/instances/import", {"novitaInstanceId": harness.record(instance_id).machine.id}
     )
 
     assert (status, body["error"]["code"]) == (409, "INSTANCE_ALREADY_MANAGED")

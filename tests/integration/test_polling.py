@@ -48,7 +48,7 @@ def test_a_list_without_endpoints_costs_one_get_for_each_that_has_come_up(harnes
     harness.settle()
 
     assert {harness.record(one).status for one in ids} == {Status.RUNNING}
-    assert all(harness.record(one).endpoints for one in ids)
+    assert all(harness.record(one).machine.endpoints for one in ids)
     assert looks(harness)[GET] == MANY
 
 
@@ -75,7 +75,7 @@ def test_whoever_reads_the_list_tells_those_whose_machine_has_changed(harness: H
     harness.simulator.settings(endpointInList=True, bootSeconds=1000, listLagSeconds=0)
     ids = [harness.create() for _ in range(MANY)]
     harness.run(45)
-    machine = str(harness.record(ids[3]).machine_id)
+    machine = str(harness.record(ids[3]).machine.id)
     due = harness.record(ids[3]).next_check_at
     harness.simulator.patch_instance(machine, status="running")
 
@@ -97,7 +97,11 @@ def test_an_instance_missing_from_the_list_is_asked_for_and_not_given_up(shared:
     shared.run(65)
 
     record = shared.record(instance_id)
-    assert (record.status, record.missing_at, record.needs_look) == (Status.STARTING, None, False)
+    assert (record.status, record.machine.missing_at, record.machine.needs_look) == (
+        Status.STARTING,
+        None,
+        False,
+    )
     assert looks(shared)[GET] >= 1
     shared.settle()
     assert shared.record(instance_id).status is Status.RUNNING
@@ -219,11 +223,11 @@ def test_boots_are_learned_and_the_next_look_is_when_it_is_likely_to_be_up(harne
     harness.deliver()
 
     record = harness.record(instance_id)
-    assert record.boot
-    assert record.boot.median_seconds == pytest.approx(100, rel=0.2)
-    assert record.acted_at
+    assert record.machine.boot
+    assert record.machine.boot.median_seconds == pytest.approx(100, rel=0.2)
+    assert record.machine.acted_at
     assert record.next_check_at
-    assert record.next_check_at - record.acted_at > timedelta(seconds=45)
+    assert record.next_check_at - record.machine.acted_at > timedelta(seconds=45)
     harness.settle()
 
 
@@ -234,7 +238,9 @@ def test_a_boot_much_quicker_than_usual_is_noticed_by_the_next_sweep(harness: Ha
     harness.settle()
     known = harness.record(first)
     for _ in range(8):
-        harness.wiring.boot_times.learn(BootTime("create", str(known.product_id), str(known.region), 900.0))
+        harness.wiring.boot_times.learn(
+            BootTime("create", str(known.machine.product_id), str(known.machine.region), 900.0)
+        )
     instance_id = harness.create()
     harness.deliver()
     due = harness.record(instance_id).next_check_at

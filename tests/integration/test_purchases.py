@@ -73,7 +73,7 @@ def test_a_machine_that_was_bought_without_our_being_told_is_found_and_adopted(
         (purchase,) = harness.wiring.instances.purchases(instance_id)
         assert record.status is Status.RUNNING, case
         assert purchase.outcome is PurchaseOutcome.BOUGHT, case
-        assert names[record.machine_id or ""] == purchase.name, case
+        assert names[record.machine.id or ""] == purchase.name, case
         assert len(_orders(harness, purchase)) == 1, case
         assert harness.history(instance_id) == HAPPY, case
 
@@ -94,7 +94,7 @@ def test_what_was_perhaps_bought_is_bought_again_only_after_the_settling_time(ha
             PurchaseOutcome.ABSENT,
             PurchaseOutcome.BOUGHT,
         ], case
-        assert names[record.machine_id or ""] == f"{purchases[0].name}-2", case
+        assert names[record.machine.id or ""] == f"{purchases[0].name}-2", case
         assert record.status is Status.RUNNING, case
         assert harness.history(instance_id) == HAPPY, case
 
@@ -142,7 +142,7 @@ def test_a_machine_that_shows_up_after_another_was_bought_in_its_place_is_given_
 
     record, _ = _only(harness)
     assert len(both) == 2, "the list hid the first for longer than the settling time"
-    assert [machine["id"] for machine in harness.simulator.live()] == [record.machine_id]
+    assert [machine["id"] for machine in harness.simulator.live()] == [record.machine.id]
     assert record.status is Status.RUNNING
     assert len(bought_at(harness.simulator)) == 2
 
@@ -159,7 +159,7 @@ def test_two_unclear_purchases_that_both_show_up_late_leave_one_machine(harness:
 
     record, purchases = _only(harness)
     assert len(harness.simulator.instances()) == len(purchases) == 3
-    assert [machine["id"] for machine in harness.simulator.live()] == [record.machine_id]
+    assert [machine["id"] for machine in harness.simulator.live()] == [record.machine.id]
 
 
 def test_an_unclear_purchase_that_turns_up_after_the_deadline_is_given_back(build: Build) -> None:
@@ -173,7 +173,7 @@ def test_an_unclear_purchase_that_turns_up_after_the_deadline_is_given_back(buil
     harness.settle()
 
     assert failed.status is Status.FAILED
-    assert failed.unsettled
+    assert failed.purchases.unsettled
     assert len(harness.simulator.instances()) == 1
     assert harness.simulator.live() == []
     assert harness.record(instance_id).status is Status.FAILED
@@ -208,8 +208,8 @@ def test_a_machine_of_the_same_name_but_not_of_our_mark_is_not_taken_for_ours(ha
     harness.settle()
 
     record, _ = _only(harness)
-    assert record.machine_id != stranger["id"]
-    assert {machine["id"] for machine in harness.simulator.live()} == {record.machine_id, stranger["id"]}
+    assert record.machine.id != stranger["id"]
+    assert {machine["id"] for machine in harness.simulator.live()} == {record.machine.id, stranger["id"]}
 
 
 def test_a_rate_limit_that_carries_little_puts_a_purchase_off_and_wastes_none(build: Build) -> None:
@@ -219,4 +219,4 @@ def test_a_rate_limit_that_carries_little_puts_a_purchase_off_and_wastes_none(bu
     harness.settle()
 
     assert harness.record(instance_id).status is Status.RUNNING
-    assert harness.record(instance_id).purchases == 1
+    assert harness.record(instance_id).purchases.count == 1

@@ -86,7 +86,7 @@ def test_not_found_for_a_minute_ends_nothing_even_if_nobody_noted_when_it_was_se
     harness.settle()
 
     assert harness.record(instance_id).status is Status.RUNNING
-    assert harness.record(instance_id).machine_id in live(harness)
+    assert harness.record(instance_id).machine.id in live(harness)
 
 
 def test_two_sweeps_at_once_do_each_thing_once(build: Build) -> None:
@@ -229,7 +229,7 @@ def test_a_record_that_cannot_be_read_holds_up_nobody_and_its_machine_is_left_al
     harness = build(ORPHAN_POLICY="delete", ORPHAN_AGE="0")
     strange, other = harness.create(name="strange"), harness.create(name="other")
     harness.settle()
-    machines = {id_: str(harness.record(id_).machine_id) for id_ in (strange, other)}
+    machines = {id_: str(harness.record(id_).machine.id) for id_ in (strange, other)}
     key = {"pk": {"S": strange}, "sk": {"S": "record"}}
     item = harness.dynamodb.get_item(TableName=harness.table_name, Key=key)["Item"]
     status = {"S": "dreaming"}

@@ -41,9 +41,9 @@ def test_a_machine_with_its_mark_is_adopted_by_an_instance_that_has_none(
     harness.settle()
 
     record = harness.record(instance_id)
-    assert (record.status, record.machine_id) == (Status.RUNNING, found)
+    assert (record.status, record.machine.id) == (Status.RUNNING, found)
     assert live(harness) == {found}
-    assert record.purchases >= purchase
+    assert record.purchases.count >= purchase
 
 
 def test_a_machine_that_turns_up_on_a_terminated_instance_is_deleted(harness: Harness) -> None:
@@ -59,7 +59,7 @@ def test_a_machine_that_turns_up_on_a_terminated_instance_is_deleted(harness: Ha
 
     assert live(harness) == set()
     assert harness.record(instance_id).status is Status.TERMINATED
-    assert late in harness.record(instance_id).gone
+    assert late in harness.record(instance_id).cleanup.gone
 
 
 def test_a_machine_that_turns_up_on_a_failed_instance_is_deleted(build: Build) -> None:

@@ -21,7 +21,7 @@ def restore(harness: Harness, backup: list[dict[str, Any]]) -> None:
 def bought(harness: Harness, *names: str) -> list[str]:
     made = [harness.create(name=name) for name in names]
     harness.settle()
-    return [str(harness.record(one).machine_id) for one in made]
+    return [str(harness.record(one).machine.id) for one in made]
 
 
 def orphans(harness: Harness) -> tuple[bool, list[str]]:
@@ -98,7 +98,7 @@ def test_a_create_that_was_under_way_buys_no_second_machine(harness: Harness) ->
     instance_id = harness.create()
     backup = backed_up(harness)
     harness.settle()
-    machine_id = harness.record(instance_id).machine_id
+    machine_id = harness.record(instance_id).machine.id
 
     restore(harness, backup)
     harness.advance(LONG)

@@ -42,8 +42,8 @@ def troubled(harness: Harness) -> dict[str, str]:
         "orphan_id": orphan_id,
         "orphan": put(harness, orphan_id),
     }
-    harness.simulator.patch_instance(str(harness.record(stopped).machine_id), status="exited")
-    harness.simulator.patch_instance(str(harness.record(missing).machine_id), status="removed")
+    harness.simulator.patch_instance(str(harness.record(stopped).machine.id), status="exited")
+    harness.simulator.patch_instance(str(harness.record(missing).machine.id), status="removed")
     harness.advance(5)
     return found
 
@@ -53,7 +53,7 @@ def shown(answer: Any, kind: str) -> list[tuple[str, str, str]]:
 
 
 def assert_found(harness: Harness, answer: Any, found: dict[str, str]) -> None:
-    machine = {name: str(harness.record(found[name]).machine_id) for name in ("stopped", "missing")}
+    machine = {name: str(harness.record(found[name]).machine.id) for name in ("stopped", "missing")}
     assert shown(answer, "followed") == [(found["stopped"], machine["stopped"], "exited")]
     assert shown(answer, "doubted") == [(found["missing"], machine["missing"], "look")]
     assert shown(answer, "surplus") == [(found["doubled"], found["surplus"], "delete")]

@@ -39,11 +39,11 @@ def _buy_another(harness: Harness, id_: str) -> None:
 
 
 def _stop_its_machine(harness: Harness, id_: str) -> None:
-    harness.simulator.patch_instance(harness.record(id_).machine_id or "", status="exited")
+    harness.simulator.patch_instance(harness.record(id_).machine.id or "", status="exited")
 
 
 def _remove_its_machine(harness: Harness, id_: str) -> None:
-    harness.simulator.patch_instance(harness.record(id_).machine_id or "", status="removed")
+    harness.simulator.patch_instance(harness.record(id_).machine.id or "", status="removed")
 
 
 def _forget_what_was_delivered(harness: Harness, _: str) -> None:

@@ -72,7 +72,7 @@ def deliver(harness: Harness, queue: LiveQueue) -> Deliver:
     waits = read_waits(wired.settings.webhook_waits)
     return Deliver(
         wired.deliveries,
-        wired.receivers,
+        wired.receiver_slots,
         queue,
         wired.outbound,
         lambda: masters,

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 from functions.announce.handler import handler as announce
+from functions.shared.engine.sweep import Sweep
 from functions.shared.stores.table import unmarshal
 from local.emulator import Emulator
 from tests.integration.harness import MASTER, Context, Harness
@@ -35,7 +36,7 @@ class Trouble:
                 return
             wait = min(due) / 1000 - self._world.now().timestamp()
             self._world.advance(max(wait, self._random.uniform(0, 20)) + 0.001)
-            self._world.wiring.sweep()
+            self._world.wiring.invocation(Context()).compose(Sweep)()
         raise AssertionError(f"not at rest after {ROUNDS} rounds")
 
     def _announce(self) -> None:

@@ -113,7 +113,7 @@ def _callers(verdict: Verdict, records: dict[str, Instance], callers: list[Calle
 
 def _machines(verdict: Verdict, harness: Harness, records: dict[str, Instance]) -> None:
     deployment = deployment_id(harness.dynamodb, harness.table_name)
-    known = {record.machine_id: record.id for record in records.values()}
+    known = {record.machine.id: record.id for record in records.values()}
     held: dict[str, list[dict[str, Any]]] = {}
     for machine in harness.simulator.instances():
         mark = read_mark(machine["name"], deployment) if deployment else None
@@ -124,7 +124,7 @@ def _machines(verdict: Verdict, harness: Harness, records: dict[str, Instance]) 
         if not id_:
             continue
         record = records.get(id_)
-        wanted = record.machine_id if record and should_have_machine(record) else None
+        wanted = record.machine.id if record and should_have_machine(record) else None
         verdict.doubled += len(live) > 1
         verdict.left_over += sum(machine["id"] != wanted for machine in live)
         if [machine["id"] for machine in live] != ([wanted] if wanted else []):
@@ -134,7 +134,7 @@ def _machines(verdict: Verdict, harness: Harness, records: dict[str, Instance]) 
         if should_have_machine(record) and record.id not in held:
             verdict.wrong.append(f"{record.id} is {record.status} and has no machine at Novita")
         for machine in held.get(record.id, []):
-            if machine["id"] == record.machine_id:
+            if machine["id"] == record.machine.id:
                 _status(verdict, record, machine["status"])
 
 

@@ -1,5 +1,6 @@
 """Records, machines and purchases for tests: a plain one of each, with whatever the test is about."""
 
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,6 +15,7 @@ from functions.shared.domain.instance.record import (
     Operation,
     Purchase,
     PurchaseOutcome,
+    RentedMachine,
     Spec,
 )
 from functions.shared.domain.instance.status import Status
@@ -34,6 +36,27 @@ def ago(seconds: float) -> datetime:
 
 def new_spec(**changes: Any) -> Spec:
     return Spec(**{"product_name": "RTX 4090 24GB", "template_id": "107672"} | changes)
+
+
+def changed(record: Instance, **changes: Any) -> Instance:
+    """The record with these fields, each in the part that has it; `pending` is of the operation under way."""
+    parts = {
+        "machine": {one.name: one.name for one in fields(RentedMachine)} | {"machine_id": "id"},
+        "purchases": {"purchases": "count", "unsettled": "unsettled", "unseen_at": "unseen_at"}
+        | {"read_at": "read_at"},
+        "cleanup": {"tasks": "tasks", "gone": "gone", "vanished": "vanished"},
+    }
+    parts["machine"].pop("id")
+    for part, names in parts.items():
+        inner = {names[name]: changes.pop(name) for name in names if name in changes}
+        record = replace(record, **{part: replace(getattr(record, part), **inner)})
+    pending, check = changes.pop("pending", None), changes.pop("health_check", None)
+    record = replace(record, **changes)
+    if pending is None and check is None:
+        return record
+    operation = record.operation or new_operation(pending or Action.START)
+    kind = pending or operation.kind
+    return replace(record, operation=replace(operation, kind=kind, pending=bool(pending), health_check=check))
 
 
 def new_instance(status: Status = Status.CREATING, **changes: Any) -> Instance:
@@ -62,7 +85,9 @@ def new_instance(status: Status = Status.CREATING, **changes: Any) -> Instance:
         "token": "token-3",
         "sequence": 7,
     }
-    return Instance(**plain | (bought if status is not Status.CREATING else {}) | changes)
+    own = {name: value for name, value in changes.items() if name in plain}
+    others = {name: value for name, value in changes.items() if name not in plain}
+    return changed(Instance(**plain | own), **(bought if status is not Status.CREATING else {}) | others)
 
 
 def new_machine(status: str, machine_id: str = OWN, **changes: Any) -> Machine:
@@ -94,7 +119,7 @@ def new_operation(kind: Action, status: str = "monitoring", **changes: Any) -> O
     return Operation(**plain | {"actor": "key_1", "began_at": ago(120)} | changes)
 
 
-def new_cleanup_task(action: Action = Action.DELETE, machine_id: str = OWN, **changes: Any) -> CleanupTask:
+def new_task(action: Action = Action.DELETE, machine_id: str = OWN, **changes: Any) -> CleanupTask:
     plain: dict[str, Any] = {"machine_id": machine_id, "action": action, "seen_at": ago(60)}
     return CleanupTask(**plain | changes)
 

@@ -1,20 +1,22 @@
 """Routes of instances."""
 
-from typing import Annotated, cast
+from typing import Annotated, NotRequired, cast
 
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
+from typing_extensions import TypedDict
 
 from functions.api.bodies import CreateBody, IdempotencyKey, ImportBody, InstanceId, LastUsedBody
-from functions.api.context import caller, idempotent, wired
-from functions.api.cursors import Cursors
+from functions.api.context import caller, idempotent, use_case
 from functions.api.use_cases.create_instance import CreateInstance
 from functions.api.use_cases.import_machine import ImportMachine
-from functions.api.use_cases.read_instances import NoteLastUsed, ReadInstances
+from functions.api.use_cases.merge_lists import MergeLists
+from functions.api.use_cases.read_instances import ReadInstances
 from functions.api.views import (
     ConnectionView,
     CreatedView,
+    EntryView,
     EventsView,
     InstancesView,
     InstanceView,
@@ -28,40 +30,34 @@ router = APIGatewayHttpRouter()
 _INSTANCES = ["instances"]
 
 
-def _reader() -> ReadInstances:
-    wiring = wired()
-    return ReadInstances(
-        wiring.instances,
-        wiring.last_used,
-        wiring.novita,
-        wiring.steps,
-        wiring.policy,
-        wiring.clock,
-        Cursors(wiring.deployment.id),
-        wiring.totals,
-        wiring.cache,
-        wiring.recent_outage,
-        lambda: wiring.circuits.is_open("reads"),
-        wiring.settings.details_ttl,
-        wiring.settings.lookup_seconds,
-    )
+class SourcesView(TypedDict):
+    local: int
+    novita: int
+    merged: int
+
+
+class PerformanceView(TypedDict):
+    totalRequestTime: int
+    novitaApiTime: int
+    localDataTime: int
+    mergeProcessingTime: int
+    cacheHitRatio: float
+
+
+class ComprehensiveView(TypedDict):
+    instances: list[EntryView]
+    total: int
+    sources: SourcesView
+    performance: PerformanceView
+    nextCursor: NotRequired[str]
+    stale: NotRequired[bool]
 
 
 @router.post("/api/instances", summary="Buy a machine", tags=_INSTANCES, status_code=201)
 def create(
     body: Annotated[CreateBody, Body()], idempotency_key: IdempotencyKey = None
 ) -> Response[CreatedView]:
-    wiring = wired()
-    result = CreateInstance(
-        wiring.instances,
-        wiring.idempotency,
-        wiring.steps,
-        wiring.catalog,
-        wiring.boot_times,
-        wiring.policy,
-        wiring.clock,
-        wiring.settings.lookup_seconds,
-    )(
+    result = use_case(CreateInstance)(
         name=body.name,
         spec=body.spec(),
         webhook_url=body.webhookUrl,
@@ -79,7 +75,7 @@ def list_instances(
     status: Annotated[Status | None, Query()] = None,
     name: Annotated[str | None, Query(min_length=1, max_length=100)] = None,
 ) -> InstancesView:
-    page = _reader().page(name=name, status=status, limit=limit, cursor=cursor)
+    page = use_case(ReadInstances).page(name=name, status=status, limit=limit, cursor=cursor)
     view: InstancesView = {"instances": page.instances}
     if page.total is not None:
         view["total"] = page.total
@@ -90,9 +86,37 @@ def list_instances(
     return view
 
 
+@router.get(
+    "/api/instances/comprehensive",
+    summary="What is here and what Novita shows, merged",
+    description=(
+        "Every instance that is not terminated and every machine that Novita lists, newest first, at most "
+        "30 s old. A pair is matched by Novita's id, then by our mark; Novita wins on status, region and "
+        "endpoints. Times are milliseconds. A page ends before its limit where more would not fit into an "
+        "answer. `stale`: Novita could not be asked; only what is here is shown."
+    ),
+    tags=_INSTANCES,
+)
+def comprehensive(
+    includeNovitaOnly: Annotated[bool, Query()] = True,  # noqa: N803 - the API's own name
+    syncLocalState: Annotated[  # noqa: N803
+        bool, Query(description="Let records follow what Novita shows; none is made")
+    ] = False,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    cursor: Annotated[str | None, Query(max_length=500)] = None,
+) -> ComprehensiveView:
+    merged = use_case(MergeLists)(
+        include_novita_only=includeNovitaOnly,
+        sync_local_state=syncLocalState,
+        limit=limit,
+        cursor=cursor,
+    )
+    return cast("ComprehensiveView", merged)
+
+
 @router.get("/api/instances/<instance_id>", summary="One instance", tags=_INSTANCES)
 def get(instance_id: InstanceId) -> InstanceView:
-    record, stale = _reader().one(instance_id)
+    record, stale = use_case(ReadInstances).one(instance_id)
     return instance_view(record, stale=stale)
 
 
@@ -107,7 +131,7 @@ def events(
     limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
     cursor: Annotated[str | None, Query(max_length=500)] = None,
 ) -> EventsView:
-    found, following = _reader().events(instance_id, limit=limit, cursor=cursor)
+    found, following = use_case(ReadInstances).events(instance_id, limit=limit, cursor=cursor)
     view: EventsView = {"instanceId": instance_id, "events": found}
     if following:
         view["nextCursor"] = following
@@ -116,7 +140,7 @@ def events(
 
 @router.get("/api/instances/<instance_id>/connection", summary="How to get in, fetched live", tags=_INSTANCES)
 def connection(instance_id: InstanceId) -> ConnectionView:
-    return connection_view(instance_id, _reader().connection(instance_id))
+    return connection_view(instance_id, use_case(ReadInstances).connection(instance_id))
 
 
 @router.post(
@@ -128,17 +152,7 @@ def connection(instance_id: InstanceId) -> ConnectionView:
 def import_machine(
     body: Annotated[ImportBody, Body()], idempotency_key: IdempotencyKey = None
 ) -> Response[InstanceView]:
-    wiring = wired()
-    result = ImportMachine(
-        wiring.instances,
-        wiring.idempotency,
-        wiring.novita,
-        wiring.steps,
-        wiring.deployment.id,
-        wiring.policy,
-        wiring.clock,
-        wiring.settings.lookup_seconds,
-    )(
+    result = use_case(ImportMachine)(
         body.novitaInstanceId,
         name=body.name,
         webhook_url=body.webhookUrl,
@@ -151,6 +165,5 @@ def import_machine(
 
 @router.put("/api/instances/<instance_id>/last-used", summary="Note that it was used", tags=_INSTANCES)
 def last_used(instance_id: InstanceId, body: Annotated[LastUsedBody | None, Body()] = None) -> InstanceView:
-    wiring = wired()
-    note = NoteLastUsed(wiring.instances, wiring.last_used, wiring.clock)
-    return instance_view(note(instance_id, body.lastUsedAt if body else None))
+    used_at = body.lastUsedAt if body else None
+    return instance_view(use_case(ReadInstances).note_use(instance_id, used_at))

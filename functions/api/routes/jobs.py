@@ -1,6 +1,5 @@
 """Routes that show the work behind the API, and set going again what failed for good."""
 
-from datetime import timedelta
 from typing import Annotated, NotRequired, cast
 
 from aws_lambda_powertools.event_handler import Response
@@ -9,8 +8,7 @@ from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from typing_extensions import TypedDict
 
 from functions.api.bodies import IdempotencyKey
-from functions.api.context import caller, idempotent, wired
-from functions.api.cursors import Cursors
+from functions.api.context import caller, idempotent, invocation, use_case, wired
 from functions.api.responses import timestamp
 from functions.api.use_cases.read_jobs import QueueState, ReadJobs
 from functions.api.use_cases.redrive_dead_letter import RedriveDeadLetter
@@ -87,15 +85,7 @@ class RedrivenView(TypedDict):
     tags=_JOBS,
 )
 def stats() -> JobStatsView:
-    wiring = wired()
-    read = ReadJobs(
-        wiring.queue_depths,
-        wiring.dead_letters,
-        wiring.counts,
-        wiring.waiting,
-        wiring.clock,
-        timedelta(seconds=wiring.settings.resend_seconds),
-    )
+    read = use_case(ReadJobs)
     return {
         "queues": {name: _queue(state) for name, state in read.queues().items()},
         "jobs": cast("dict[str, JobView]", read.jobs()),
@@ -108,10 +98,9 @@ def dead(
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     cursor: Annotated[str | None, Query(max_length=500)] = None,
 ) -> DeadLettersView:
-    wiring = wired()
-    cursors = Cursors(wiring.deployment.id)
+    cursors = invocation().cursors
     after = cursors.read(cursor, _LISTING) if cursor else None
-    found, end = wiring.dead_letters.page(limit, after)
+    found, end = wired().dead_letters.page(limit, after)
     view: DeadLettersView = {"deadLetters": [_dead_letter(one) for one in found]}
     if end:
         view["nextCursor"] = cursors.make(end, _LISTING)
@@ -128,19 +117,8 @@ def redrive(
     letter_id: Annotated[str, Path(max_length=128)], idempotency_key: IdempotencyKey = None
 ) -> Response[RedrivenView]:
     """An instance that failed and has no machine is bought again; a webhook is sent now."""
-    wiring = wired()
-    again = RedriveDeadLetter(
-        wiring.dead_letters,
-        wiring.instances,
-        wiring.deliveries,
-        wiring.idempotency,
-        wiring.steps,
-        wiring.queues,
-        wiring.policy,
-        wiring.clock,
-    )
     question = idempotent(f"redrive {letter_id}", idempotency_key, router.current_event.json_body)
-    result = again(letter_id, actor=caller().id, request=question)
+    result = use_case(RedriveDeadLetter)(letter_id, actor=caller().id, request=question)
     return Response(result.status, "application/json", cast("RedrivenView", result.body))
 
 

@@ -1,4 +1,4 @@
-"""Routes that show what Novita sells and how reachable it is; none of them buys anything."""
+"""Routes that show what Novita sells; none of them buys anything."""
 
 from typing import Annotated, Any, NotRequired
 
@@ -8,7 +8,6 @@ from typing_extensions import TypedDict
 
 from functions.api.bodies import QuoteBody
 from functions.api.context import wired
-from functions.api.responses import timestamp
 
 router = APIGatewayHttpRouter()
 
@@ -60,19 +59,6 @@ class TemplateView(TypedDict):
     private: bool
     ports: list[dict[str, Any]]
     envs: list[str]
-
-
-class CircuitView(TypedDict):
-    name: str
-    state: str
-    failures: int
-    epoch: int
-    openings: int
-    openUntil: NotRequired[str]
-
-
-class CircuitsView(TypedDict):
-    circuits: list[CircuitView]
 
 
 @router.post("/api/quotes", summary="What a create would buy", tags=_MARKET)
@@ -144,21 +130,3 @@ def template(template_id: Annotated[str, Path(max_length=255)]) -> TemplateView:
         "ports": [{"port": port, "type": type_} for port, type_ in found.ports],
         "envs": [key for key, _ in found.envs],
     }
-
-
-@router.get("/api/circuits", summary="Each circuit's state", tags=_MARKET)
-def circuits() -> CircuitsView:
-    return {"circuits": [_circuit(one) for one in wired().circuits.states()]}
-
-
-def _circuit(report: Any) -> CircuitView:
-    view: CircuitView = {
-        "name": report.name,
-        "state": str(report.state),
-        "failures": report.failures,
-        "epoch": report.epoch,
-        "openings": report.openings,
-    }
-    if report.open_until:
-        view["openUntil"] = timestamp(report.open_until)
-    return view

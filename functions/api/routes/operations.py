@@ -8,7 +8,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Body, Path
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
 from functions.api.bodies import IdempotencyKey, InstanceId, NamedBody, NamedStartBody, StartBody
-from functions.api.context import caller, idempotent, wired
+from functions.api.context import caller, idempotent, use_case, wired
 from functions.api.use_cases.operate_instance import Command, OperateInstance
 from functions.api.use_cases.read_instances import find_instance
 from functions.api.views import AcceptedView, OperationsView, OperationView, operation_view
@@ -22,23 +22,16 @@ _OPERATIONS = ["operations"]
 
 def _operate(instance_id: str, what: str, command: Command, key: str | None) -> Response[AcceptedView]:
     question = idempotent(f"{what} {instance_id}", key, router.current_event.json_body)
-    return _accepted(_operator()(instance_id, command, actor=caller().id, request=question))
+    return _accepted(use_case(OperateInstance)(instance_id, command, actor=caller().id, request=question))
 
 
 def _operate_named(name: str, what: str, command: Command, key: str | None) -> Response[AcceptedView]:
     question = idempotent(f"{what} by name", key, router.current_event.json_body)
-    return _accepted(_operator().by_name(name, command, actor=caller().id, request=question))
+    return _accepted(use_case(OperateInstance).by_name(name, command, actor=caller().id, request=question))
 
 
 def _accepted(result: ApiResult) -> Response[AcceptedView]:
     return Response(result.status, "application/json", cast("AcceptedView", result.body))
-
-
-def _operator() -> OperateInstance:
-    wiring = wired()
-    return OperateInstance(
-        wiring.instances, wiring.idempotency, wiring.steps, wiring.boot_times, wiring.policy, wiring.clock
-    )
 
 
 def _starting(body: StartBody | None) -> Command:
@@ -104,12 +97,11 @@ def delete(instance_id: InstanceId) -> Response[AcceptedView]:
 
 @router.get("/api/operations/<operation_id>", summary="How an operation goes", tags=_OPERATIONS)
 def operation(operation_id: Annotated[str, Path(max_length=64)]) -> OperationView:
-    return operation_view(*wired().operations.get(operation_id))
+    return operation_view(*wired().instances.operation(operation_id))
 
 
 @router.get("/api/instances/<instance_id>/operations", summary="Its operations", tags=_OPERATIONS)
 def operations(instance_id: InstanceId) -> OperationsView:
-    wiring = wired()
-    find_instance(wiring.instances, instance_id)
-    found = wiring.operations.of(instance_id)
+    find_instance(wired().instances, instance_id)
+    found = wired().instances.operations(instance_id)
     return {"instanceId": instance_id, "operations": [operation_view(instance_id, one) for one in found]}

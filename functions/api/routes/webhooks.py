@@ -8,8 +8,7 @@ from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from typing_extensions import TypedDict
 
 from functions.api.bodies import IdempotencyKey
-from functions.api.context import idempotent, wired
-from functions.api.cursors import Cursors
+from functions.api.context import idempotent, invocation, use_case, wired
 from functions.api.requests import field_code
 from functions.api.responses import timestamp
 from functions.api.use_cases.read_instances import find_instance
@@ -70,7 +69,7 @@ def deliveries(
 ) -> DeliveriesView:
     wiring = wired()
     find_instance(wiring.instances, instanceId)
-    cursors, listing = Cursors(wiring.deployment.id), f"deliveries {instanceId}"
+    cursors, listing = invocation().cursors, f"deliveries {instanceId}"
     after = cursors.read(cursor, listing) if cursor else None
     found, end = wiring.deliveries.page(instanceId, limit, after)
     view: DeliveriesView = {"deliveries": [_delivery(one) for one in found]}
@@ -88,10 +87,8 @@ def deliveries(
 def replay(
     delivery_id: Annotated[str, Path(max_length=64)], idempotency_key: IdempotencyKey = None
 ) -> Response[ReplayedView]:
-    wiring = wired()
     question = idempotent(f"replay {delivery_id}", idempotency_key, router.current_event.json_body)
-    again = ReplayDelivery(wiring.deliveries, wiring.idempotency, wiring.queues, wiring.clock)
-    result = again(delivery_id, question)
+    result = use_case(ReplayDelivery)(delivery_id, question)
     return Response(result.status, "application/json", cast("ReplayedView", result.body))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -55,10 +56,10 @@ class MergeLists:
     deployment: Callable[[], str]
     policy: Policy
     clock: Callable[[], datetime]
-    stopwatch: Callable[[], float]
     list_ttl: float
     merged_ttl: float
-    within: float
+    stopwatch: Callable[[], float] = time.perf_counter
+    within: float = 5.0  # seconds that Novita's list may take while somebody waits for it
 
     def __call__(
         self, *, include_novita_only: bool, sync_local_state: bool, limit: int, cursor: str | None

@@ -76,7 +76,7 @@ class OperateInstance:
     ) -> ApiResult:
         record, now = find_instance(self.instances, instance_id), self.clock()
         before = Decision(record, now, self.policy, now, actor)
-        decision = command(before.having(correlation_id=correlation_id()), new_operation_id(now))
+        decision = command(before.change(correlation_id=correlation_id()), new_operation_id(now))
         decision = self._expecting(decision)
         result = ApiResult(202, _accepted(decision.record, now))
         if not decision.events:  # as it was asked to be already
@@ -89,8 +89,10 @@ class OperateInstance:
         record = decision.record
         if not decision.events or record.operation is None or record.status is not Status.STARTING:
             return decision
-        boot = self.boot_times.expected(record.operation.kind, record.product_id, record.region)
-        return decision.having(boot=boot)
+        boot = self.boot_times.expected(
+            record.operation.kind, record.machine.product_id, record.machine.region
+        )
+        return decision.change_machine(boot=boot)
 
 
 def _accepted(record: Instance, now: datetime) -> dict[str, Any]:
@@ -98,7 +100,7 @@ def _accepted(record: Instance, now: datetime) -> dict[str, Any]:
     done = _DONE[operation.kind] if operation else "deleted"
     view: dict[str, Any] = {
         "instanceId": record.id,
-        "novitaInstanceId": record.machine_id,
+        "novitaInstanceId": record.machine.id,
         "status": record.status.value,
         "operationId": operation.id if operation else None,
         "message": f"Accepted; it is being {done}"
@@ -106,5 +108,5 @@ def _accepted(record: Instance, now: datetime) -> dict[str, Any]:
         else "It is gone",
     }
     if record.status is Status.STARTING:
-        view["estimatedReadyTime"] = timestamp(expected_ready_at(now, record.boot))
+        view["estimatedReadyTime"] = timestamp(expected_ready_at(now, record.machine.boot))
     return {name: value for name, value in view.items() if value is not None}

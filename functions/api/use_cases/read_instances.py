@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from functions.api.responses import how_many_fit
@@ -22,8 +22,9 @@ from functions.shared.domain.instance.decide import decide
 from functions.shared.domain.instance.decision import Policy, leave_to_its_step
 from functions.shared.domain.instance.machine import Connection
 from functions.shared.domain.instance.observations import NotFoundById, Observation, Seen
+from functions.shared.domain.instance.progress import left_to_its_step
 from functions.shared.domain.instance.record import Instance
-from functions.shared.domain.instance.status import Status
+from functions.shared.domain.instance.status import WITHOUT_MACHINE
 from functions.shared.platform.log import logger
 
 if TYPE_CHECKING:
@@ -31,16 +32,11 @@ if TYPE_CHECKING:
     from functions.shared.engine.step import StepRunner
     from functions.shared.novita.client import Novita
     from functions.shared.stores.cache import SharedCache
+    from functions.shared.stores.circuits import Circuits
     from functions.shared.stores.instances import Instances
     from functions.shared.stores.last_used import LastUsed
     from functions.shared.stores.recent_outage import RecentOutage
     from functions.shared.stores.totals import Totals
-
-
-_NOTHING_THERE = frozenset({Status.CREATING, Status.TERMINATED})  # yet, or any more
-# The application itself is being asked, which tells more; or the machine is on its way out.
-_LEFT_ALONE = frozenset({Status.HEALTH_CHECKING, Status.DELETING})
-_LONGEST_STEP = timedelta(minutes=2)  # as long as a function may live
 
 
 def find_instance(instances: Instances, instance_id: str) -> Instance:
@@ -70,7 +66,7 @@ class ReadInstances:
     totals: Totals
     cache: SharedCache
     recent_outage: RecentOutage
-    circuit_open: Callable[[], bool]  # the one of reads
+    circuits: Circuits
     details_ttl: float
     lookup_seconds: float
 
@@ -84,10 +80,12 @@ class ReadInstances:
         return self.last_used.on(record), stale
 
     def _looked_at(self, record: Instance) -> tuple[Instance, bool]:
-        if record.machine is None or record.status in _NOTHING_THERE:
+        if record.live_machine_id is None or record.status in WITHOUT_MACHINE:
             return record, False
-        fresh = (self.clock() - (record.seen_at or record.created_at)).total_seconds() < self.details_ttl
-        if _left_to_its_step(record, self.clock()):
+        fresh = (
+            self.clock() - (record.machine.seen_at or record.created_at)
+        ).total_seconds() < self.details_ttl
+        if left_to_its_step(record, self.clock()):
             return record, not fresh and self._unanswered()
         self.cache.count(fresh)
         if fresh:
@@ -104,13 +102,18 @@ class ReadInstances:
         decision = leave_to_its_step(record, decide(record, observation, self.clock(), self.policy))
         return self.steps.store(decision) or find_instance(self.instances, record.id), False
 
+    def note_use(self, instance_id: str, used_at: datetime | None) -> Instance:
+        record, at = find_instance(self.instances, instance_id), used_at or self.clock()
+        self.last_used.note(instance_id, at)
+        return replace(record, last_used_at=at)
+
     def connection(self, instance_id: str) -> Connection:
         """Fetched live, and neither stored nor logged."""
         record = find_instance(self.instances, instance_id)
-        if record.machine is None:
+        if record.live_machine_id is None:
             raise Conflict("INSTANCE_HAS_NO_MACHINE", f"{instance_id} is {record.status} and has no machine")
         try:
-            return self.novita.connection(record.machine, within=self.lookup_seconds * 5)
+            return self.novita.connection(record.live_machine_id, within=self.lookup_seconds * 5)
         except MachineNotFound:
             raise Conflict("INSTANCE_HAS_NO_MACHINE", "Novita does not show the machine") from None
 
@@ -141,32 +144,12 @@ class ReadInstances:
         return InstancesPage(shown[:fit], total, following, self._unanswered())
 
     def _unanswered(self) -> bool:
-        return self.circuit_open() or self.recent_outage.is_on()
+        return self.circuits.is_open("reads") or self.recent_outage.is_on()
 
     def _look(self, record: Instance) -> Observation:
         began = self.clock()
-        machine_id = record.machine_id or ""
+        machine_id = record.machine.id or ""
         try:
             return Seen(self.novita.get(machine_id, within=self.lookup_seconds), began)
         except MachineNotFound:
             return NotFoundById(machine_id, began)
-
-
-def _left_to_its_step(record: Instance, now: datetime) -> bool:
-    """While one is under way a write from here would undo it, and a start would be made twice."""
-    due = record.next_check_at
-    under_way = due is not None and timedelta() <= now - due < _LONGEST_STEP
-    return under_way or record.status in _LEFT_ALONE
-
-
-@dataclass(frozen=True)
-class NoteLastUsed:
-    instances: Instances
-    last_used: LastUsed
-    clock: Callable[[], datetime]
-
-    def __call__(self, instance_id: str, used_at: datetime | None) -> Instance:
-        record = find_instance(self.instances, instance_id)
-        at = used_at or self.clock()
-        self.last_used.note(instance_id, at)
-        return replace(record, last_used_at=at)

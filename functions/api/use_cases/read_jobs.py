@@ -8,11 +8,14 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from functions.shared.domain.messages import WEBHOOK_QUEUE
+from functions.shared.stores.deliveries import read_delivery
+from functions.shared.stores.instances import read_record
+from functions.shared.stores.table import readable
 
 if TYPE_CHECKING:
     from functions.shared.platform.aws import QueueDepth, QueueDepths
     from functions.shared.stores.jobs import DeadLetters, JobCounts
-    from functions.shared.stores.waiting import Waiting
+    from functions.shared.stores.table import Due
 
 _LOOKED_AT = 300  # of those that are due first
 _COUNTED = ("completed", "retried", "failed")
@@ -29,10 +32,10 @@ class QueueState:
 class ReadJobs:
     queue_depths: QueueDepths
     dead_letters: DeadLetters
-    counts: JobCounts
-    waiting: Waiting
+    job_counts: JobCounts
+    due: Due
     clock: Callable[[], datetime]
-    resend: timedelta  # by so much a sweep puts off what it has hinted at
+    resend_seconds: float  # by so much a sweep puts off what it has queued again
 
     def queues(self) -> dict[str, QueueState]:
         ages = self._ages()
@@ -52,7 +55,7 @@ class ReadJobs:
         return self._counted("sweep", ("braked", "incomplete"))
 
     def _counted(self, job: str, names: tuple[str, ...]) -> dict[str, int]:
-        counted = self.counts.of(job)
+        counted = self.job_counts.of(job)
         return {name: counted.get(name, 0) for name in names}
 
     def _ages(self) -> dict[str, timedelta]:
@@ -64,9 +67,9 @@ class ReadJobs:
         return ages
 
     def _waiting(self, now: datetime) -> list[tuple[str, datetime]]:
-        until = now + self.resend
-        instances = self.waiting.instances(until, _LOOKED_AT)
-        deliveries = self.waiting.deliveries(until, _LOOKED_AT)
+        until = now + timedelta(seconds=self.resend_seconds)
+        instances = readable(read_record, self.due.whole("instance", until, _LOOKED_AT))
+        deliveries = readable(read_delivery, self.due.whole("delivery", until, _LOOKED_AT))
         return [
             *((record.queue, record.next_check_at) for record in instances if record.next_check_at),
             *((WEBHOOK_QUEUE, delivery.next_at) for delivery in deliveries if delivery.next_at),

@@ -75,7 +75,7 @@ class RedriveDeadLetter:
         if record is None:
             raise Conflict("NOT_REDRIVABLE", f"{instance_id} is not known here")
         before = Decision(record, now, self.policy, now, actor)
-        self.steps.save(begin_again(before.having(correlation_id=correlation_id())), also)
+        self.steps.save(begin_again(before.change(correlation_id=correlation_id())), also)
 
     def _deliver_now(self, delivery_id: str, also: list[Write], now: datetime) -> None:
         delivery = self.deliveries.get(delivery_id)

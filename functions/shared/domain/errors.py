@@ -50,6 +50,10 @@ class OstlerError(Exception):
         self.details = dict(details) if details else None
         self.retry_after = retry_after
 
+    @property
+    def fault(self) -> Fault:
+        return Fault(self.code, self.message)
+
 
 class CallerError(OstlerError):
     pass

@@ -182,16 +182,8 @@ def leased(circuit: Circuit, lease: str, now: datetime, policy: CircuitPolicy) -
 def after_good_probe(circuit: Circuit, now: datetime, policy: CircuitPolicy) -> Circuit:
     successes = circuit.successes + 1
     if successes < policy.success_threshold:
-        return replace(_released(circuit), successes=successes)
+        return replace(released(circuit), successes=successes)
     return Circuit(name=circuit.name, epoch=circuit.epoch + 1, openings=circuit.openings, closed_at=now)
-
-
-def after_bad_probe(circuit: Circuit, now: datetime, policy: CircuitPolicy, jitter: float) -> Circuit:
-    return opened(circuit, now, policy, jitter)
-
-
-def after_unsent_probe(circuit: Circuit) -> Circuit:
-    return _released(circuit)
 
 
 def event_of(circuit: Circuit, event_id: str, now: datetime) -> CircuitEvent | None:
@@ -217,7 +209,7 @@ def circuit_report(circuit: Circuit, now: datetime, policy: CircuitPolicy) -> Ci
     )
 
 
-def _released(circuit: Circuit) -> Circuit:
+def released(circuit: Circuit) -> Circuit:
     return replace(circuit, epoch=circuit.epoch + 1, lease="", lease_until=None)
 
 

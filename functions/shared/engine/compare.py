@@ -28,12 +28,12 @@ from functions.shared.stores.table import UNREADABLE
 if TYPE_CHECKING:
     from functions.shared.engine.repair import Repair
     from functions.shared.novita.client import Novita
+    from functions.shared.platform.invocation import TimeBudget
     from functions.shared.stores.instances import Instances
     from functions.shared.stores.machines import Orphans
 
 T = TypeVar("T")
 
-SPARE_SECONDS = 5.0  # left to store what was learned
 _SWEEP_SECONDS = 60  # from one sweep to the next
 
 PendingRepair = tuple[
@@ -50,14 +50,14 @@ class CompareWithNovita:
     deployment: Callable[[], str]
     policy: Policy
     clock: Callable[[], datetime]
-    time_left: Callable[[], float]
+    budget: TimeBudget
 
     def __call__(self, *, dry_run: bool = False) -> ComparisonReport:
         began = self.clock()
         # Records first: one that is stored after this has a machine that the list may lack, not the reverse.
         records = self.instances.all_live()
         try:
-            machines = self.novita.list(within=self.time_left() - SPARE_SECONDS)
+            machines = self.novita.list(within=self.budget.to_repair_after())
         except (NovitaForNow, NovitaRefused) as error:
             logger.warning("novita's list could not be read", code=error.code)
             return ComparisonReport(False, len(records), fault=Fault(error.code, error.message))
@@ -93,22 +93,22 @@ class CompareWithNovita:
         self, found: Comparison, began: datetime, repair: Repair, braked: bool
     ) -> ComparisonReport:
         """Each on its own: one that cannot be dealt with must not hold up those behind it."""
-        findings: list[Difference] = []
+        differences: list[Difference] = []
         left_over = 0
         for record, look in _repairs(found, began, repair):
-            if self.time_left() < SPARE_SECONDS:
+            if not self.budget.may_repair():
                 left_over += 1
                 continue
             with _about(record):
                 try:
-                    finding = look()
+                    difference = look()
                 except Exception:  # noqa: BLE001  # whatever it is, the next sweep meets it again
                     logger.exception("not put right")
                     left_over += 1
                     continue
-            if finding is not None:
-                findings.append(finding)
-        return ComparisonReport(left_over == 0, found.known, braked, tuple(findings))
+            if difference is not None:
+                differences.append(difference)
+        return ComparisonReport(left_over == 0, found.known, braked, tuple(differences))
 
 
 def _about(record: Instance | None) -> AbstractContextManager[None]:
@@ -125,15 +125,15 @@ def _repairs(found: Comparison, began: datetime, do: Repair) -> Iterator[Pending
     for record, marked in found.unknown:
         yield record, partial(do.surplus, record, marked, began)
     turn = at_once * int(began.timestamp() // _SWEEP_SECONDS)
-    for record, marked in _from(turn, found.returned)[:at_once]:
-        yield record, partial(do.returned, record, marked)
+    for record, marked in _from(turn, found.reappeared)[:at_once]:
+        yield record, partial(do.reappeared, record, marked)
     deletions = 0
 
     def orphan(marked: MarkedMachine) -> Difference:
         nonlocal deletions
-        finding = do.orphan(marked, may_delete=deletions < at_once)
-        deletions += finding.action == "delete"
-        return finding
+        difference = do.orphan(marked, may_delete=deletions < at_once)
+        deletions += difference.action == "delete"
+        return difference
 
     for marked in _from(turn, found.orphans):
         yield None, partial(orphan, marked)

@@ -14,10 +14,12 @@ from functions.shared.domain.errors import Fault, OstlerError
 from functions.shared.domain.instance.record import Queue
 from functions.shared.domain.messages import JobFailure, StepMessage, correlation_of
 from functions.shared.domain.resilience import retry_wait
+from functions.shared.engine.step import StepCalls
 from functions.shared.platform.log import correlated, logger
 
 if TYPE_CHECKING:
     from functions.shared.engine.step import CallHandlers
+    from functions.shared.platform.invocation import Invocation
     from functions.shared.platform.wiring import Wiring
 
 
@@ -60,25 +62,30 @@ def why(error: BaseException) -> Fault:
 
 
 def consume(
-    event: dict[str, Any], context: LambdaContext, wiring: Wiring, queue: str, step: Callable[[str], None]
+    event: dict[str, Any], context: LambdaContext, run: Invocation, queue: str, step: Callable[[str], None]
 ) -> dict[str, Any]:
-    wiring.time_left = lambda: context.get_remaining_time_in_millis() / 1000
-
     def take(record: SQSRecord) -> None:  # Powertools passes it by this name
         step(record.body)
 
-    answer: dict[str, Any] = process_partial_response(  # type: ignore[assignment]
-        event=event, record_handler=take, processor=_Processor(wiring, queue), context=context
+    answer: dict[str, Any] = process_partial_response(  # type: ignore[assignment] # stubs that promise less
+        event=event, record_handler=take, processor=_Processor(run.wiring, queue), context=context
     )
     failed = len(answer["batchItemFailures"])
-    wiring.counts.add(queue, completed=len(event["Records"]) - failed, retried=failed)
+    run.job_counts.add(queue, completed=len(event["Records"]) - failed, retried=failed)
     return answer
 
 
 def consume_steps(
-    event: dict[str, Any], context: LambdaContext, wiring: Wiring, queue: Queue, handlers: CallHandlers
+    event: dict[str, Any],
+    context: LambdaContext,
+    run: Invocation,
+    queue: Queue,
+    more_handlers: CallHandlers | None = None,
 ) -> dict[str, Any]:
-    def step(body: str) -> None:
-        wiring.steps.take(StepMessage.from_json(body), queue, handlers)
+    """Steps of instances, with the calls that every function can make and those that only this one can."""
+    handlers = {**run.compose(StepCalls).handlers(), **(more_handlers or {})}
 
-    return consume(event, context, wiring, queue, step)
+    def step(body: str) -> None:
+        run.wiring.steps.take(StepMessage.from_json(body), queue, handlers)
+
+    return consume(event, context, run, queue, step)

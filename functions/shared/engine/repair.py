@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 
 from functions.shared.domain.errors import MachineNotFound, NovitaForNow, NovitaRefused
 from functions.shared.domain.ids import read_mark
-from functions.shared.domain.instance.comparison import Difference, DifferenceKind, MarkedMachine
+from functions.shared.domain.instance.comparison import (
+    Difference,
+    DifferenceKind,
+    MarkedMachine,
+    changed_lately,
+    differs,
+    worth_an_early_step,
+)
 from functions.shared.domain.instance.decide import decide
 from functions.shared.domain.instance.decision import Decision, Policy, leave_to_its_step
 from functions.shared.domain.instance.machine import Machine, MachineState, machine_state
@@ -23,18 +30,15 @@ from functions.shared.domain.instance.observations import (
 )
 from functions.shared.domain.instance.purchases import wants_machine
 from functions.shared.domain.instance.record import Instance
-from functions.shared.domain.instance.status import Status
 from functions.shared.platform.log import correlated, logger
 from functions.shared.platform.metrics import ORPHANS_DELETED, ORPHANS_FOUND, SURPLUS, measure
 
 if TYPE_CHECKING:
     from functions.shared.engine.step import StepRunner
     from functions.shared.novita.client import Novita
+    from functions.shared.platform.invocation import TimeBudget
     from functions.shared.stores.instances import Instances
     from functions.shared.stores.machines import Orphans
-
-
-_SOON = timedelta(seconds=5)  # what is due by then needs no hint
 
 
 @dataclass(frozen=True)
@@ -46,33 +50,27 @@ class Repair:
     deployment: Callable[[], str]
     policy: Policy
     clock: Callable[[], datetime]
-    within: Callable[[], float]
-    delete_orphans: bool
-    orphan_age: timedelta
+    budget: TimeBudget
+    orphan_policy: str
+    orphan_age: float  # seconds
     dry_run: bool = False  # says what would be done, and does nothing
 
     def matched(self, record: Instance, machine: Machine, began: datetime) -> Difference | None:
         """Only what is at rest: steps look after the others, and a write from here would undo one."""
         if not record.at_rest:
-            self._hint(record, machine)
+            if worth_an_early_step(record, machine, self.clock()) and not self.dry_run:
+                self.steps.enqueue(record, record.next_check_at or self.clock())
             return None
         decision = self._decided(record, Seen(machine, began))
-        if decision.events and self._changed_lately(record, began):
-            decision = self._asked(record, machine.id)
-        if not _differs(record, decision.record):
+        if decision.events and changed_lately(record, began, self.policy):
+            decision = self._confirmed(record, machine.id)
+        if not differs(record, decision.record):
             return None
         done = self._stored(record, decision)
         return Difference(DifferenceKind.FOLLOWED, machine.id, record.id, decision.record.status, done)
 
-    def _hint(self, record: Instance, machine: Machine) -> None:
-        """Its next look may be far away, since nobody expects it up so soon: it is taken now."""
-        due, soon = record.next_check_at, self.clock() + _SOON
-        changed = record.status is Status.STARTING and machine_state(machine) is not MachineState.ON_ITS_WAY
-        if changed and due and due > soon and not record.pending and not self.dry_run:
-            self.steps.enqueue(record, due)
-
     def unlisted(self, record: Instance, began: datetime) -> Difference:
-        machine_id = record.machine_id or ""
+        machine_id = record.machine.id or ""
         if not record.at_rest:
             return Difference(DifferenceKind.DOUBTED, machine_id, record.id, "look")
         decision = self._decided(record, NotListed(machine_id, began))
@@ -86,18 +84,18 @@ class Repair:
         action = "adopt" if wants_machine(record) else "delete"
         if self.dry_run:
             return Difference(DifferenceKind.SURPLUS, machine_id, record.id, action)
-        booked = self.instances.turned_out_bought(marked.mark, marked.machine, began)
-        decision = self._decided(record, UnknownMachine(machine_id, booked))
+        recorded = self.instances.turned_out_bought(marked.mark, marked.machine, began)
+        decision = self._decided(record, UnknownMachine(machine_id, recorded))
         return self._surplus(record, machine_id, action, decision)
 
-    def returned(self, record: Instance, marked: MarkedMachine) -> Difference | None:
+    def reappeared(self, record: Instance, marked: MarkedMachine) -> Difference | None:
         """A list that lags shows what is gone; only a get that shows it says that it never was."""
         if not self._still_ours(marked):
             return None
         machine_id = marked.machine.id
         logger.warning("machine is back", instance_id=record.id, novita_id=machine_id)
         decision = self._decided(record, Reappeared(machine_id))
-        action = "delete" if decision.record.duties else "adopt"
+        action = "delete" if decision.record.cleanup.tasks else "adopt"
         return self._surplus(record, machine_id, action, decision)
 
     def _surplus(self, record: Instance, machine_id: str, action: str, decision: Decision) -> Difference:
@@ -113,20 +111,16 @@ class Repair:
             if done := not self.dry_run and self.orphans.announce(marked, self.clock()):
                 measure(ORPHANS_FOUND)
             return replace(found, action="announce", done=done)
-        if not self.delete_orphans or not may_delete or self.clock() - first_seen < self.orphan_age:
+        old = self.clock() - first_seen >= timedelta(seconds=self.orphan_age)
+        if self.orphan_policy != "delete" or not may_delete or not old:
             return found
         return replace(found, action="delete", done=not self.dry_run and self._deleted(marked))
 
-    def _changed_lately(self, record: Instance, began: datetime) -> bool:
-        """A list that lags shows it as it was before."""
-        latest = max(record.updated_at, record.acted_at or record.updated_at)
-        return began - latest < self.policy.settle
-
-    def _asked(self, record: Instance, machine_id: str) -> Decision:
+    def _confirmed(self, record: Instance, machine_id: str) -> Decision:
         """What a get by id tells, or nothing."""
         began = self.clock()
         try:
-            machine = self.novita.get(machine_id, within=self.within())
+            machine = self.novita.get(machine_id, within=self.budget.to_repair_after())
         except MachineNotFound:
             return self._decided(record, NotFoundById(machine_id, began))
         except (NovitaForNow, NovitaRefused) as error:
@@ -139,7 +133,7 @@ class Repair:
         if not self._still_ours(marked) or self._owned(marked):
             return False
         try:
-            self.novita.delete(marked.machine.id, within=self.within())
+            self.novita.delete(marked.machine.id, within=self.budget.to_repair_after())
         except (NovitaForNow, NovitaRefused) as error:
             logger.warning("orphan not deleted", novita_id=marked.machine.id, code=error.code)
             return False
@@ -155,7 +149,7 @@ class Repair:
 
     def _still_ours(self, marked: MarkedMachine) -> bool:
         try:
-            machine = self.novita.get(marked.machine.id, within=self.within())
+            machine = self.novita.get(marked.machine.id, within=self.budget.to_repair_after())
         except MachineNotFound:
             return False
         except (NovitaForNow, NovitaRefused) as error:
@@ -171,15 +165,7 @@ class Repair:
 
     def _stored(self, record: Instance, decision: Decision) -> bool:
         """The version that was read is the claim: of two sweeps one stores, and neither undoes a step."""
-        if self.dry_run or not _differs(record, decision.record):
+        if self.dry_run or not differs(record, decision.record):
             return False
         with correlated(record.correlation_id, instance_id=record.id):
             return self.steps.store(decision) is not None
-
-
-def _differs(before: Instance, after: Instance) -> bool:
-    """More than when it was last looked at: a running machine is not written anew every minute."""
-    same = replace(
-        after, looked_at=before.looked_at, seen_at=before.seen_at, next_check_at=before.next_check_at
-    )
-    return same != before

@@ -18,7 +18,9 @@ from functions.shared.platform.log import logger
 from functions.shared.stores.table import TABLE_FAILED, ConditionFailed, Due, Item, Table, Write, millis
 
 if TYPE_CHECKING:
+    from functions.shared.engine.step import StepRunner
     from functions.shared.novita.client import Novita
+    from functions.shared.platform.invocation import TimeBudget
     from functions.shared.stores.cache import SharedCache
     from functions.shared.stores.instances import Instances
 
@@ -165,7 +167,6 @@ def _machine_from_json(facts: Any) -> Machine:
 
 
 _MOST_TOLD = 200  # instances that one read sets going at once; the others are due on their own account
-_SPARE_SECONDS = 15.0
 _SKEW = timedelta(seconds=0.05)  # of clocks, so that whoever comes in time to read does
 _HORIZON = timedelta(seconds=20)  # for each second of the interval: who is due later is as good as at rest
 
@@ -175,27 +176,29 @@ class SharedPolling:
     shared_list: SharedList
     due: Due
     instances: Instances
-    enqueue: Callable[[Instance, datetime], None]
+    steps: StepRunner
     deployment: Callable[[], str]
     clock: Callable[[], datetime]
-    time_left: Callable[[], float]
+    budget: TimeBudget
     pace: PollingPace
-    list_lag: timedelta  # what a list shows may be this much older than the request for it
+    list_lag_seconds: float  # what a list shows may be this much older than the request for it
     _counted: tuple[datetime, int] | None = None  # how many are on their way in the list that began then
 
     def look(self, record: Instance, machine_id: str, within: float) -> Seen | None:
         """What the shared list shows of the machine; None where a get has to be asked instead."""
-        if record.needs_look:
+        if record.machine.needs_look:
             return None
         known, again_at = self.shared_list.newest(), None
         if self._crowded():
             listed, again_at = self._current(known, machine_id, within)
-        elif known and self._fresh(known) and known.began > (record.seen_at or record.created_at):
+        elif known and self._fresh(known) and known.began > (record.machine.seen_at or record.created_at):
             listed = known  # the last of a crowd need no call of their own
         else:
             return None
         machine = listed.machines.get(machine_id)
-        usable = listed.began - self.list_lag > crowd.last_action_at(record, machine_id)
+        usable = listed.began - timedelta(seconds=self.list_lag_seconds) > crowd.last_action_at(
+            record, machine_id
+        )
         if machine is None or not usable or not crowd.list_suffices(record, machine):
             return None
         return Seen(machine, listed.began, again_at=again_at)
@@ -235,9 +238,9 @@ class SharedPolling:
             return
         news = crowd.changed_machines(before.machines, after.machines, self.deployment())
         for told, (instance_id, machine) in enumerate(news):
-            if told >= _MOST_TOLD or self.time_left() < _SPARE_SECONDS:
+            if told >= _MOST_TOLD or not self.budget.may_enqueue():
                 logger.warning("not all were told", told=told)
                 return
             record = self.instances.get(instance_id)
-            if record and record.machine_id == machine.id != own_id and record.next_check_at:
-                self.enqueue(record, record.next_check_at)
+            if record and record.machine.id == machine.id != own_id and record.next_check_at:
+                self.steps.enqueue(record, record.next_check_at)

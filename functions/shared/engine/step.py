@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from functions.shared.domain.errors import (
-    Fault,
     InvalidState,
     MachineNotFound,
     NoCapacity,
@@ -27,6 +26,7 @@ from functions.shared.domain.instance.observations import (
     ActionTaken,
     CallPostponed,
     CallRefused,
+    CallUnclear,
     FindByName,
     Look,
     NameNotListed,
@@ -42,13 +42,13 @@ from functions.shared.domain.instance.record import Action, Event, Instance, Pur
 from functions.shared.domain.instance.status import Status
 from functions.shared.domain.messages import StepMessage
 from functions.shared.platform.log import correlated, logger
-from functions.shared.platform.metrics import INSTANCES_FAILED, TIME_TO_READY, measure
+from functions.shared.platform.metrics import ILLEGAL_MOVES, INSTANCES_FAILED, TIME_TO_READY, measure
 
 if TYPE_CHECKING:
     from functions.shared.engine.shared_polling import SharedPolling
     from functions.shared.novita.client import Novita
     from functions.shared.platform.aws import Queues
-    from functions.shared.stores.boot_times import BootTimes
+    from functions.shared.platform.invocation import TimeBudget
     from functions.shared.stores.instances import Instances
     from functions.shared.stores.table import Write
 
@@ -82,7 +82,7 @@ class StepRunner:
             if record is None or record.token != message.token:
                 logger.info("message out of date", known=record is not None)
                 return
-            if record.queue is not queue:  # another function has the means for it
+            if record.queue is not queue:  # another function can make its calls
                 self.enqueue(record, record.next_check_at or self._clock())
                 return
             self.step(record, handlers)
@@ -127,6 +127,9 @@ class StepRunner:
         for event in decision.events:
             logger.info(event.type, sequence=event.sequence, reason=event.reason)
         _measure_events(decision.events, saved)
+        for before, after in decision.illegal_moves:
+            logger.error("illegal move", before=before, after=after)
+            measure(ILLEGAL_MOVES)
         self.enqueue(saved, decision.now)
         if decision.boot_time:
             self._learn(decision.boot_time)
@@ -156,128 +159,89 @@ def combined(before: Decision, after: Decision) -> Decision:
         events=(*before.events, *after.events),
         operations=tuple(changed.values()),
         boot_time=before.boot_time or after.boot_time,
+        illegal_moves=(*before.illegal_moves, *after.illegal_moves),
     )
 
 
-_LONGEST_PURCHASE = timedelta(seconds=60)  # from the intent to an answer; what took longer was looked up
-# Where Novita does not say whether it made them. More would only throw out whoever uses the machine.
-_MOST_RESTARTS = 2
-
-
-def _attempts(decision: Decision) -> int:
-    operation = decision.record.operation
-    return operation.attempts if operation else 0
-
-
-def fault_of(error: OstlerError) -> Fault:
-    return Fault(error.code, error.message)
-
-
+@dataclass(frozen=True)
 class StepCalls:
-    """The calls that every function can make: reading the books, looking, starting, stopping, deleting."""
+    """The calls that every function can make: reading purchases, looking, starting, stopping, deleting.
 
-    def __init__(
-        self,
-        instances: Instances,
-        novita: Novita,
-        clock: Callable[[], datetime],
-        time_left: Callable[[], float],
-        poll_seconds: float,
-        shared_polling: SharedPolling,
-        boot_times: BootTimes,
-    ) -> None:
-        self._instances = instances
-        self._novita = novita
-        self._clock = clock
-        self._time_left = time_left
-        self._poll_seconds = poll_seconds
-        self._shared_polling = shared_polling
-        self._boots = boot_times
+    Nothing is decided here: what came of a call is told to `decide`.
+    """
+
+    instances: Instances
+    novita: Novita
+    shared_polling: SharedPolling
+    clock: Callable[[], datetime]
+    budget: TimeBudget
 
     def handlers(self) -> CallHandlers:
         return {
-            ReadPurchases: self._review,
-            FindByName: self._look_up,
+            ReadPurchases: self._read_purchases,
+            FindByName: self._find_by_name,
             WriteOffPurchase: self._write_off,
             Look: self._look,
             Act: self._act,
         }
 
-    def postponed(self, error: OstlerError) -> CallPostponed:
-        return CallPostponed(fault_of(error), error.retry_after or self._poll_seconds)
+    def _read_purchases(self, decision: Decision, _: ReadPurchases) -> tuple[Decision, Observation]:
+        return decision, PurchasesRead(self.instances.purchases(decision.record.id))
 
-    def _review(self, decision: Decision, _: ReadPurchases) -> tuple[Decision, Observation]:
-        return decision, PurchasesRead(self._instances.purchases(decision.record.id))
-
-    def _look_up(self, decision: Decision, call: FindByName) -> tuple[Decision, Observation]:
-        began = self._clock()
+    def _find_by_name(self, decision: Decision, call: FindByName) -> tuple[Decision, Observation]:
+        began = self.clock()
         try:
-            listed = self._novita.list(name=call.purchase.name, within=self._within())
+            listed = self.novita.list(name=call.purchase.name, within=self.budget.to_call())
         except (NovitaForNow, NovitaRefused) as error:
-            return decision, self.postponed(error)
+            return decision, postponed(error)
         found = next((machine for machine in listed if machine.name == call.purchase.name), None)
         if found is None:
             return decision, NameNotListed(call.purchase, began)
         bought = replace(call.purchase, outcome=PurchaseOutcome.BOUGHT, machine_id=found.id, ended_at=began)
-        self._instances.settle(bought)
-        return self._review(decision, ReadPurchases())
+        self.instances.settle(bought)
+        return self._read_purchases(decision, ReadPurchases())
 
     def _write_off(self, decision: Decision, call: WriteOffPurchase) -> tuple[Decision, Observation]:
-        self._instances.settle(replace(call.purchase, outcome=PurchaseOutcome.ABSENT))
-        return self._review(decision, ReadPurchases())
+        self.instances.settle(replace(call.purchase, outcome=PurchaseOutcome.ABSENT))
+        return self._read_purchases(decision, ReadPurchases())
 
     def _look(self, decision: Decision, call: Look) -> tuple[Decision, Observation]:
-        record = decision.record
-        if self._just_bought(record, decision.step):
-            boot = self._boots.expected("create", record.product_id, record.region)
-            return decision.having(boot=boot, looked_at=decision.step), Tick()
-        began = self._clock()
+        began = self.clock()
         try:
-            if shared := self._shared_polling.look(record, call.machine_id, self._within()):
+            if shared := self.shared_polling.look(decision.record, call.machine_id, self.budget.to_call()):
                 return decision, shared
-            began = self._clock()
-            return decision, Seen(self._novita.get(call.machine_id, within=self._within()), began)
+            began = self.clock()
+            return decision, Seen(self.novita.get(call.machine_id, within=self.budget.to_call()), began)
         except MachineNotFound:
             return decision, NotFoundById(call.machine_id, began)
         except (NovitaForNow, NovitaRefused) as error:
-            return decision, self.postponed(error)
-
-    def _just_bought(self, record: Instance, step: datetime) -> bool:
-        """In this very step, so that there is nothing to see yet; one that turned up late may run already."""
-        if record.status is not Status.STARTING or record.bought_at is None or record.bought_at < step:
-            return False
-        purchases = self._instances.purchases(record.id)
-        began = (one.intended_at for one in purchases if one.machine_id == record.machine_id)
-        return any(record.bought_at - intended_at < _LONGEST_PURCHASE for intended_at in began)
+            return decision, postponed(error)
 
     def _act(self, decision: Decision, call: Act) -> tuple[Decision, Observation]:
-        before, decision, began = decision, decision.attempted(call.action), self._clock()
+        before, decision, began = decision, decision.count_attempt(call.action), self.clock()
         act = {
-            Action.START: self._novita.start,
-            Action.RESTART: self._novita.restart,
-            Action.STOP: self._novita.stop,
-            Action.DELETE: self._novita.delete,
+            Action.START: self.novita.start,
+            Action.RESTART: self.novita.restart,
+            Action.STOP: self.novita.stop,
+            Action.DELETE: self.novita.delete,
         }[call.action]
         try:
-            act(call.machine_id, within=self._within())
+            act(call.machine_id, within=self.budget.to_call())
         except MachineNotFound:
             return decision, NotFoundById(call.machine_id, began)
         except InvalidState as error:
-            return decision, CallRefused(fault_of(error), call, wrong_state=True)
+            return decision, CallRefused(error.fault, call, wrong_state=True)
         except NovitaRefused as error:
-            if error.code == "NOVITA_AUTHENTICATION_FAILED":  # perhaps the key is just being rotated
-                return decision, self.postponed(error)
-            return decision, CallRefused(fault_of(error), call, capacity=isinstance(error, NoCapacity))
+            no_room = isinstance(error, NoCapacity)
+            return decision, CallRefused(error.fault, call, capacity=no_room, wait_seconds=error.retry_after)
         except OutcomeUnclear as error:  # a restart, perhaps made
-            if _attempts(decision) < _MOST_RESTARTS:
-                return decision, self.postponed(error)
-            return decision, CallRefused(fault_of(error), call, unclear=True)
+            return decision, CallUnclear(error.fault, call, error.retry_after)
         except NotNow as error:  # it was not sent, or not taken: no attempt
-            return before, self.postponed(error)
+            return before, postponed(error)
         except NovitaForNow as error:
-            return decision, self.postponed(error)
-        return decision, ActionTaken(call, self._clock())
+            return decision, postponed(error)
+        return decision, ActionTaken(call, self.clock())
 
-    def _within(self) -> float:
-        """Leave the function time to save what it learned; with too little left, nothing is sent."""
-        return min(20.0, self._time_left() - 10.0)
+
+def postponed(error: OstlerError) -> CallPostponed:
+    return CallPostponed(error.fault, error.retry_after or None)

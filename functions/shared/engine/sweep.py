@@ -18,10 +18,10 @@ from functions.shared.stores.instances import read_record
 if TYPE_CHECKING:
     from functions.shared.engine.step import StepRunner
     from functions.shared.platform.aws import Queues
+    from functions.shared.platform.invocation import TimeBudget
     from functions.shared.stores.table import Due, Item
 
 _AT_ONCE = 500
-_SPARE_SECONDS = 10.0  # left to whoever reads Novita's list afterwards
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,17 @@ class Sweep:
     queues: Queues
     steps: StepRunner
     clock: Callable[[], datetime]
-    grace: timedelta  # how long a message may take before its step counts as overdue
-    resend: timedelta  # how long a hint is given before the next
-    time_left: Callable[[], float]
+    budget: TimeBudget
+    sweep_grace_seconds: float  # how long a message may take before its step counts as overdue
+    resend_seconds: float  # how long a hint is given before the next
+
+    @property
+    def grace(self) -> timedelta:
+        return timedelta(seconds=self.sweep_grace_seconds)
+
+    @property
+    def resend(self) -> timedelta:
+        return timedelta(seconds=self.resend_seconds)
 
     def __call__(self) -> dict[str, int]:
         now = self.clock()
@@ -88,7 +96,7 @@ class Sweep:
     def _claimed(self, kind: str, until: datetime, due_again: datetime) -> Iterator[Item]:
         """Each for one sweep alone, however many run; what there is no time for is the next one's."""
         for overdue in self.due.overdue(kind, until, _AT_ONCE):
-            if self.time_left() < _SPARE_SECONDS:
+            if not self.budget.may_sweep():
                 return
             try:
                 claimed = self.due.claim(overdue, due_again)

@@ -32,7 +32,7 @@ from urllib3.util.connection import allowed_gai_family, create_connection
 from functions.shared.domain import resilience as retry_after
 from functions.shared.domain.errors import NotNow, NovitaRefused
 from functions.shared.novita.calls import NoResponse, NovitaCall, NovitaResponse
-from functions.shared.outbound.dialling import first_reached
+from functions.shared.outbound.http import first_reached
 from functions.shared.platform.log import logger
 
 

@@ -16,7 +16,7 @@ from functools import cached_property
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from ipaddress import ip_address
 from queue import Empty, SimpleQueue
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from functions.shared.domain.delivery.targets import (
     Address,
@@ -29,9 +29,24 @@ from functions.shared.domain.delivery.targets import (
     split_place,
     split_target,
 )
-from functions.shared.outbound.dialling import first_reached
 
 _READ_BYTES = 16_384
+
+
+A = TypeVar("A")
+
+
+def first_reached(
+    addresses: Sequence[A], reach: Callable[[A, float], socket.socket], left: Callable[[], float]
+) -> socket.socket:
+    """The first that answers. Each has its share of the time that is left; `left` raises when it is over."""
+    for tried, address in enumerate(addresses, 1):
+        try:
+            return reach(address, left() / (len(addresses) - tried + 1))
+        except OSError:
+            if tried == len(addresses):
+                raise
+    raise OSError("no address to reach")
 
 
 def public_tls() -> ssl.SSLContext:

@@ -29,6 +29,9 @@ class Metric:
 
 INSTANCES_ACCEPTED = Metric("InstancesAccepted", COUNT, "How many creates were accepted?")
 PURCHASES = Metric("Purchases", COUNT, "What became of create calls to Novita?", "outcome")
+ILLEGAL_MOVES = Metric(
+    "IllegalMoves", COUNT, "Did a rule ask for a change of status that the table does not allow?"
+)
 TIME_TO_READY = Metric("TimeToReady", SECONDS, "How long from the request until it could be used?")
 INSTANCES_FAILED = Metric("InstancesFailed", COUNT, "How many failed, and why?", "code")
 NOVITA_CALLS = Metric("NovitaCalls", COUNT, "How many requests were sent to Novita?", "circuit")

@@ -5,8 +5,7 @@ import os
 import random
 import secrets
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from functions.shared.domain.ids import ulid
 from functions.shared.domain.instance.decision import Policy
 from functions.shared.engine.step import StepRunner
 from functions.shared.platform.aws import Queues, Secrets
+from functions.shared.platform.invocation import Invocation, TimeBudget
 from functions.shared.platform.log import correlation_id, logger
 from functions.shared.platform.settings import Settings
 from functions.shared.stores.api_keys import ApiKeys
@@ -23,20 +23,20 @@ from functions.shared.stores.boot_times import BootTimes
 from functions.shared.stores.cache import SharedCache
 from functions.shared.stores.deliveries import Deliveries
 from functions.shared.stores.idempotency import IdempotencyKeys
-from functions.shared.stores.instances import Instances, Operations
-from functions.shared.stores.jobs import DeadLetters, JobCounts
+from functions.shared.stores.instances import Instances
+from functions.shared.stores.jobs import DeadLetters
 from functions.shared.stores.last_used import LastUsed
 from functions.shared.stores.machines import DeploymentId, Orphans
 from functions.shared.stores.recent_outage import RecentOutage
 from functions.shared.stores.table import Due, Table
 from functions.shared.stores.totals import Totals
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # imported when first used: not every function pays for them at its cold start
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
+    from functions.shared.domain.instance.shared_polling import PollingPace
     from functions.shared.engine.catalog import Catalog
-    from functions.shared.engine.compare import CompareWithNovita
-    from functions.shared.engine.shared_polling import SharedList, SharedPolling
-    from functions.shared.engine.step import StepCalls
-    from functions.shared.engine.sweep import Sweep
+    from functions.shared.engine.shared_polling import SharedList
     from functions.shared.novita.client import Novita
     from functions.shared.outbound.http import OutboundHttp
     from functions.shared.outbound.probes import Probes
@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     from functions.shared.stores.circuits import Circuits
     from functions.shared.stores.deliveries import ReceiverSlots
     from functions.shared.stores.rate_limiter import RateLimiter
-    from functions.shared.stores.waiting import Waiting
+
+
+QUEUES = ("create", "monitor", "startup", "webhook")
 
 
 def utc_now() -> datetime:
@@ -63,7 +65,6 @@ class Wiring:
         self.settings = settings
         self.clock = clock
         self.wait = wait
-        self.time_left: Callable[[], float] = lambda: 60.0  # seconds this invocation may still take
 
     @cached_property
     def policy(self) -> Policy:
@@ -104,24 +105,12 @@ class Wiring:
 
     @property
     def queue_urls(self) -> dict[str, str]:
-        s = self.settings
-        return {
-            "create": s.create_queue_url,
-            "monitor": s.monitor_queue_url,
-            "startup": s.startup_queue_url,
-            "webhook": s.webhook_queue_url,
-        }
+        return {name: getattr(self.settings, f"{name}_queue_url") for name in QUEUES}
 
     @property
     def dead_queue_urls(self) -> dict[str, str]:
         """By the name of the queue whose dead letters they hold."""
-        s = self.settings
-        return {
-            "create": s.create_dead_queue_url,
-            "monitor": s.monitor_dead_queue_url,
-            "startup": s.startup_dead_queue_url,
-            "webhook": s.webhook_dead_queue_url,
-        }
+        return {name: getattr(self.settings, f"{name}_dead_queue_url") for name in QUEUES}
 
     @cached_property
     def queue_depths(self) -> "QueueDepths":
@@ -134,11 +123,7 @@ class Wiring:
         return DeadLetters(self.table)
 
     @cached_property
-    def counts(self) -> JobCounts:
-        return JobCounts(self.table, self.remaining)
-
-    @cached_property
-    def keys(self) -> ApiKeys:
+    def api_keys(self) -> ApiKeys:
         return ApiKeys(self.table, self.clock, self.settings.key_cache_seconds)
 
     @cached_property
@@ -179,25 +164,15 @@ class Wiring:
         return DeploymentId(self.table)
 
     @cached_property
-    def operations(self) -> Operations:
-        return Operations(self.table)
-
-    @cached_property
     def due(self) -> Due:
         return Due(self.table)
-
-    @cached_property
-    def waiting(self) -> "Waiting":
-        from functions.shared.stores.waiting import Waiting
-
-        return Waiting(self.table, self.due)
 
     @cached_property
     def deliveries(self) -> Deliveries:
         return Deliveries(self.table)
 
     @cached_property
-    def receivers(self) -> "ReceiverSlots":
+    def receiver_slots(self) -> "ReceiverSlots":
         from functions.shared.stores.deliveries import ReceiverSlots
 
         return ReceiverSlots(self.table, self.settings.webhook_per_receiver)
@@ -278,89 +253,21 @@ class Wiring:
         )
 
     @cached_property
-    def calls(self) -> "StepCalls":
-        from functions.shared.engine.step import StepCalls
-
-        return StepCalls(
-            self.instances,
-            self.novita,
-            self.clock,
-            self.remaining,
-            self.settings.instance_poll_interval,
-            self.shared_polling,
-            self.boot_times,
-        )
-
-    @cached_property
     def shared_list(self) -> "SharedList":
         from functions.shared.engine.shared_polling import SharedList
 
         return SharedList(self.novita, self.cache, self.table, self.clock, self.wait)
 
     @cached_property
-    def shared_polling(self) -> "SharedPolling":
-        from functions.shared.domain.instance.shared_polling import PollingPace
-        from functions.shared.engine.shared_polling import SharedPolling
-
-        s = self.settings
-        return SharedPolling(
-            self.shared_list,
-            self.due,
-            self.instances,
-            self.steps.enqueue,
-            self.deployment.id,
-            self.clock,
-            self.remaining,
-            PollingPace(s.share_list_from, s.instance_poll_interval, s.list_ttl, s.novita_rate_limit),
-            timedelta(seconds=s.list_lag_seconds),
-        )
-
-    @cached_property
     def orphans(self) -> Orphans:
         return Orphans(self.table, self.new_event_id)
 
     @cached_property
-    def sweep(self) -> "Sweep":
-        from functions.shared.engine.sweep import Sweep
-
-        return Sweep(
-            self.due,
-            self.queues,
-            self.steps,
-            self.clock,
-            timedelta(seconds=self.settings.sweep_grace_seconds),
-            timedelta(seconds=self.settings.resend_seconds),
-            self.remaining,
-        )
-
-    @cached_property
-    def compare(self) -> "CompareWithNovita":
-        from functions.shared.engine.compare import SPARE_SECONDS, CompareWithNovita
-        from functions.shared.engine.repair import Repair
+    def pace(self) -> "PollingPace":
+        from functions.shared.domain.instance.shared_polling import PollingPace
 
         s = self.settings
-        repair = Repair(
-            self.instances,
-            self.orphans,
-            self.novita,
-            self.steps,
-            self.deployment.id,
-            self.policy,
-            self.clock,
-            lambda: self.remaining() - SPARE_SECONDS,
-            s.orphan_policy == "delete",
-            timedelta(seconds=s.orphan_age),
-        )
-        return CompareWithNovita(
-            self.instances,
-            self.orphans,
-            self.novita,
-            repair,
-            self.deployment.id,
-            self.policy,
-            self.clock,
-            self.remaining,
-        )
+        return PollingPace(s.share_list_from, s.instance_poll_interval, s.list_ttl, s.novita_rate_limit)
 
     def new_event_id(self) -> str:
         return f"evt_{ulid(self.clock())}"
@@ -374,18 +281,9 @@ class Wiring:
         kept = json.loads(self.secrets.read(self.settings.webhook_secret_id))
         return [read_master(kept[name]) for name in ("current", "previous") if kept.get(name)]
 
-    @contextmanager
-    def hurried(self, seconds: float) -> Iterator[None]:
-        """What is done within takes no longer than that, however long its function may."""
-        whole, until = self.time_left, self.clock() + timedelta(seconds=seconds)
-        self.time_left = lambda: min(whole(), (until - self.clock()).total_seconds())
-        try:
-            yield
-        finally:
-            self.time_left = whole
-
-    def remaining(self) -> float:
-        return self.time_left()
+    def invocation(self, context: "LambdaContext") -> Invocation:
+        """What one invocation uses: this, and the time that it has."""
+        return Invocation(self, TimeBudget(lambda: context.get_remaining_time_in_millis() / 1000))
 
 
 _current: Wiring | None = None

@@ -103,7 +103,7 @@ class Circuits:
     def failed(self, permit: Permit) -> None:
         now = self._clock()
         if isinstance(permit, ProbePermit):
-            self._report(permit, rules.after_bad_probe(permit.leased, now, self._policy, self._jitter()))
+            self._report(permit, rules.opened(permit.leased, now, self._policy, self._jitter()))
         elif isinstance(permit, CallPermit) and permit.epoch is not None:
             try:
                 self._count(permit.circuit, permit.epoch, now)
@@ -113,7 +113,7 @@ class Circuits:
     def unused(self, permit: Permit) -> None:
         """Gives a probe back that was not sent: the next caller need not wait until its lease ends."""
         if isinstance(permit, ProbePermit):
-            self._report(permit, rules.after_unsent_probe(permit.leased))
+            self._report(permit, rules.released(permit.leased))
 
     def is_open(self, name: str) -> bool:
         """As far as this process knows: for saying so, not for deciding about a call."""

@@ -13,6 +13,7 @@ from functions.shared.domain.instance.decision import Decision
 from functions.shared.domain.instance.machine import Machine
 from functions.shared.domain.instance.record import Event, Instance, Operation, Purchase, PurchaseOutcome
 from functions.shared.domain.instance.status import Status
+from functions.shared.stores.schema import SCHEMA, unknown_fields, upgrade, with_unknown
 from functions.shared.stores.table import (
     NEW,
     RETENTION,
@@ -28,28 +29,41 @@ _instance = TypeAdapter(Instance)
 _event = TypeAdapter(Event)
 _operation = TypeAdapter(Operation)
 _purchase = TypeAdapter(Purchase)
+_RECORD_ATTRIBUTES = frozenset(
+    {"pk", "sk", "kind", "schema", "id", "version", "token", "listed", "statusKey", "lookup", "record"}
+    | {"due", "dueAt"}
+)
 
 
 def record_item(record: Instance) -> Item:
+    dumped = _instance.dump_python(record, mode="json", exclude_defaults=True, exclude={"unknown"})
     item: Item = {
         "pk": record.id,
         "sk": "record",
         "kind": "instance",
+        "schema": SCHEMA,
         "id": record.id,
         "version": record.version,
         "token": record.token,
         "listed": "instances",
         "statusKey": f"instances#{record.status}",
         "lookup": f"name#{record.name}",
-        "record": _instance.dump_python(record, mode="json", exclude_defaults=True),
+        "record": with_unknown(dumped, record.unknown.get("record", {}), Instance),
     }
     if record.next_check_at:
         item |= {"due": "instance", "dueAt": millis(record.next_check_at)}
-    return item
+    return {**item, **record.unknown.get("item", {})}
 
 
 def read_record(item: Mapping[str, Any]) -> Instance:
-    return _instance.validate_python(item["record"])
+    schema = item.get("schema", 1)
+    stored = item["record"] if schema > 1 else upgrade(item["record"])
+    record = _instance.validate_python(stored)
+    beside = {name: value for name, value in item.items() if name not in _RECORD_ATTRIBUTES}
+    if schema > SCHEMA:
+        beside["schema"] = schema
+    unknown = {"record": unknown_fields(stored, Instance), "item": beside}
+    return replace(record, unknown=unknown) if unknown["record"] or beside else record
 
 
 def event_key(sequence: int) -> str:
@@ -73,15 +87,18 @@ def read_event(item: Mapping[str, Any]) -> Event:
     return _event.validate_python(item["event"])
 
 
-def operation_item(instance_id: str, operation: Operation) -> Item:
+def operation_item(record: Instance, operation: Operation) -> Item:
+    own = record.operation is not None and record.operation.id == operation.id
+    unknown = record.unknown.get("record", {}).get("operation", {}) if own else {}
+    dumped = _operation.dump_python(operation, mode="json", exclude_none=True)
     return {
         "pk": operation.id,
         "sk": "operation",
         "kind": "operation",
         "id": operation.id,
-        "instanceId": instance_id,
-        "lookup": f"operations#{instance_id}",
-        "operation": _operation.dump_python(operation, mode="json", exclude_none=True),
+        "instanceId": record.id,
+        "lookup": f"operations#{record.id}",
+        "operation": with_unknown(dumped, unknown, Operation),
         "expiresAt": int((operation.began_at + RETENTION).timestamp()),
     }
 
@@ -96,12 +113,18 @@ def purchase_item(purchase: Purchase) -> Item:
         "sk": f"purchase#{purchase.number:04d}",
         "kind": "purchase",
         "outcome": purchase.outcome,
-        "purchase": _purchase.dump_python(purchase, mode="json", exclude_none=True),
+        "purchase": with_unknown(
+            _purchase.dump_python(purchase, mode="json", exclude_none=True, exclude={"unknown"}),
+            purchase.unknown,
+            Purchase,
+        ),
     }
 
 
 def read_purchase(item: Mapping[str, Any]) -> Purchase:
-    return _purchase.validate_python(item["purchase"])
+    purchase = _purchase.validate_python(item["purchase"])
+    unknown = unknown_fields(item["purchase"], Purchase)
+    return replace(purchase, unknown=unknown) if unknown else purchase
 
 
 # The record is still the one that this write grew from.
@@ -245,6 +268,20 @@ class Instances:
         )
         return [item["id"] for item in found if _status_of(item) != Status.TERMINATED]
 
+    def operation(self, operation_id: str) -> tuple[str, Operation]:
+        """The instance's id and the operation."""
+        item = self._table.get(operation_id, "operation")
+        if item is None:
+            raise NotFound("OPERATION_NOT_FOUND", "There is no operation of that id, or it is too old")
+        return item["instanceId"], read_operation(item)
+
+    def operations(self, instance_id: str) -> list[Operation]:
+        """Newest first."""
+        found = self._table.query_all(
+            "lookup = :lookup", {":lookup": f"operations#{instance_id}"}, index="lookup", forward=False
+        )
+        return [read_operation(item) for item in found]
+
     def _is_mine(self, record: Instance, stored: Item | None) -> bool:
         """A write whose answer was lost is sent again by the SDK and then meets itself."""
         return stored is not None and stored["token"] == record.token
@@ -270,9 +307,7 @@ def _unrecorded(mark: Mark, machine: Machine, seen_at: datetime) -> Purchase:
 
 def _history(decision: Decision) -> list[Write]:
     events = [Write(event_item(event), NEW) for event in decision.events]
-    return events + [
-        Write(operation_item(decision.record.id, operation)) for operation in decision.operations
-    ]
+    return events + [Write(operation_item(decision.record, operation)) for operation in decision.operations]
 
 
 def listing(name: str | None, status: str | None) -> tuple[str, str, str]:
@@ -292,22 +327,3 @@ def _status_key(status: str) -> str:
 def _status_of(item: Item) -> str:
     """As the index has it, also where the record itself cannot be read."""
     return str(item.get("statusKey", "")).removeprefix("instances#")
-
-
-class Operations:
-    def __init__(self, table: Table) -> None:
-        self._table = table
-
-    def get(self, operation_id: str) -> tuple[str, Operation]:
-        """The instance's id and the operation."""
-        item = self._table.get(operation_id, "operation")
-        if item is None:
-            raise NotFound("OPERATION_NOT_FOUND", "There is no operation of that id, or it is too old")
-        return item["instanceId"], read_operation(item)
-
-    def of(self, instance_id: str) -> list[Operation]:
-        """Newest first."""
-        found = self._table.query_all(
-            "lookup = :lookup", {":lookup": f"operations#{instance_id}"}, index="lookup", forward=False
-        )
-        return [read_operation(item) for item in found]

@@ -131,18 +131,15 @@ def _read_failure(item: Item) -> JobFailure:
     return JobFailure(item["error"], Fault(**item["reason"]), item["attempts"], moment(item["diedAt"]))
 
 
-_WORTH_TRYING_SECONDS = 25.0  # what the SDK may take to find out that the table does not answer
-
-
 class JobCounts:
-    def __init__(self, table: Table, time_left: Callable[[], float]) -> None:
+    def __init__(self, table: Table, worth_trying: Callable[[], bool]) -> None:
         self._table = table
-        self._time_left = time_left
+        self._worth_trying = worth_trying
 
     def add(self, job: str, **counted: int) -> None:
         """In one write. A number too low is better than a job that is done again for lack of time."""
         more = {name: number for name, number in counted.items() if number}
-        if not more or self._time_left() < _WORTH_TRYING_SECONDS:
+        if not more or not self._worth_trying():
             return
         try:
             self._table.update(

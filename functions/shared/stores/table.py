@@ -290,6 +290,10 @@ class Due:
         )
         return found
 
+    def whole(self, kind: str, until: datetime, limit: int) -> Iterator[Item]:
+        """The items that are due by then: the index only has their keys."""
+        return self._table.get_all((one["pk"], one["sk"]) for one in self.overdue(kind, until, limit))
+
     def claim(self, overdue: Item, until: datetime) -> Item | None:
         """Take it for one sweep, unless another sweep or a step was quicker: the whole item, due later."""
         try:

@@ -73,7 +73,7 @@ def test_no_opening_is_shorter_than_the_recovery_time_or_longer_than_eight(count
 
 
 def test_a_failed_probe_opens_for_longer() -> None:
-    again = rules.after_bad_probe(half_open(), later(61), POLICY, 1)
+    again = rules.opened(half_open(), later(61), POLICY, 1)
 
     assert (again.state, again.openings, again.open_until) == (CircuitState.OPEN, 2, later(61 + 120))
     assert (again.lease, again.successes) == ("", 0)
@@ -190,8 +190,8 @@ def report(
         held = permit.leased
         after = {
             "good": rules.after_good_probe(held, now, policy),
-            "bad": rules.after_bad_probe(held, now, policy, 0.5),
-            "unsent": rules.after_unsent_probe(held),
+            "bad": rules.opened(held, now, policy, 0.5),
+            "unsent": rules.released(held),
         }[outcome]
         table.write(held, after)
     elif outcome == "bad" and permit.epoch == table.circuit.epoch:

@@ -31,11 +31,11 @@ from tests.unit.builders import (
     OWN,
     POLICY,
     ago,
-    new_cleanup_task,
     new_instance,
     new_operation,
     new_purchase,
     new_spec,
+    new_task,
 )
 
 FAULT = Fault("INTERNAL_ERROR", "it broke")
@@ -95,7 +95,7 @@ def test_a_letter_says_what_its_message_was_about() -> None:
         (new_instance(Status.STARTING), Queue.MONITOR, False),
         (new_instance(Status.HEALTH_CHECKING), Queue.STARTUP, True),
         (new_instance(Status.STARTING, operation=new_operation(Action.START)), Queue.STARTUP, True),
-        (new_instance(Status.DELETING, duties=(new_cleanup_task(),)), Queue.MONITOR, False),
+        (new_instance(Status.DELETING, tasks=(new_task(),)), Queue.MONITOR, False),
         (new_instance(Status.RUNNING), Queue.CREATE, False),
     ],
 )
@@ -114,8 +114,8 @@ def test_what_never_was_ready_is_then_deleted_and_what_was_is_stopped() -> None:
     started = new_instance(Status.STARTING, ready_at=ago(900), operation=new_operation(Action.START))
     later = decide(started, DeadLettered(Queue.STARTUP, FAULT), NOW, POLICY)
 
-    assert [duty.action for duty in first.record.duties] == [Action.DELETE]
-    assert [duty.action for duty in later.record.duties] == [Action.STOP]
+    assert [duty.action for duty in first.record.cleanup.tasks] == [Action.DELETE]
+    assert [duty.action for duty in later.record.cleanup.tasks] == [Action.STOP]
     assert [event.type for event in later.events] == ["instance.failed", "startup.failed"]
 
 
@@ -143,13 +143,13 @@ def test_an_instance_begins_again_like_a_new_one_and_keeps_its_books() -> None:
     decision = again(record)
 
     after = decision.record
-    assert (after.status, after.error, after.machine_id, after.ready_at) == (
+    assert (after.status, after.error, after.machine.id, after.ready_at) == (
         Status.CREATING,
         None,
         None,
         None,
     )
-    assert (after.created_at, after.purchases, after.gone) == (record.created_at, 2, (OWN,))
+    assert (after.created_at, after.purchases.count, after.cleanup.gone) == (record.created_at, 2, (OWN,))
     assert after.deadline_at == NOW + POLICY.purchase_wait
     assert after.next_check_at == NOW
     assert (after.version, after.token) == (record.version, record.token)
@@ -173,7 +173,7 @@ def test_the_machine_of_its_former_life_is_not_taken_for_the_new_one() -> None:
         (new_instance(Status.RUNNING), "is running, not failed"),
         (new_instance(Status.TERMINATED, gone=(OWN,)), "is terminated, not failed"),
         (failed(machine_id=OWN), f"has the machine {OWN}"),
-        (failed(duties=(CleanupTask("m-2", Action.DELETE, ago(9)),)), "has not settled yet"),
+        (failed(tasks=(CleanupTask("m-2", Action.DELETE, ago(9)),)), "has not settled yet"),
         (failed(unsettled=True), "has not settled yet"),
         (failed(spec=new_spec(template_id="")), "was imported"),
     ],
@@ -208,4 +208,4 @@ def test_numbers_of_purchases_go_on_after_one_that_the_sweep_entered() -> None:
     record = new_instance(Status.CREATING, machine_id=None, purchases=1)
     entered = replace(new_purchase(PurchaseOutcome.ABSENT), number=7)
 
-    assert decide(record, PurchasesRead((entered,)), NOW, POLICY).record.purchases == 7
+    assert decide(record, PurchasesRead((entered,)), NOW, POLICY).record.purchases.count == 7

@@ -7,10 +7,11 @@ import pytest
 from functions.shared.domain.errors import Fault, NotNow, NovitaForNow, OutcomeUnclear
 from functions.shared.domain.instance.decide import decide
 from functions.shared.domain.instance.decision import Decision
-from functions.shared.domain.instance.observations import Act, CallPostponed, CallRefused, Look, Seen
+from functions.shared.domain.instance.observations import Act, CallPostponed, CallUnclear, Look, Seen
 from functions.shared.domain.instance.record import Action, Instance
 from functions.shared.domain.instance.status import Status
 from functions.shared.engine.step import StepCalls, combined
+from functions.shared.platform.invocation import TimeBudget
 from tests.unit.builders import NOW, OWN, POLICY, after, deciding, new_instance, new_machine, new_operation
 
 UNCLEAR = OutcomeUnclear("NOVITA_TIMEOUT", "no answer")
@@ -34,7 +35,7 @@ class Deaf:
 
 def _calls(novita: Any, time_left: float = 90.0) -> StepCalls:
     unused: Any = None
-    return StepCalls(unused, novita, lambda: NOW, lambda: time_left, 30.0, unused, unused)
+    return StepCalls(unused, novita, unused, lambda: NOW, TimeBudget(lambda: time_left))
 
 
 def _acted(record: Instance, action: Action, error: Exception) -> tuple[Decision, Any]:
@@ -63,14 +64,13 @@ def test_what_may_be_asked_twice_is_asked_again_when_novita_does_not_answer(acti
 def test_a_restart_that_was_perhaps_made_is_asked_for_once_more_and_then_not_said_to_be_done(
     shown: str, status: Status
 ) -> None:
-    first, postponed = _acted(_restarting(), Action.RESTART, UNCLEAR)
-    assert isinstance(postponed, CallPostponed)
-    again, refused = _acted(first.record, Action.RESTART, UNCLEAR)
-    assert refused == CallRefused(
-        Fault("NOVITA_TIMEOUT", "no answer"), Act(Action.RESTART, OWN), unclear=True
-    )
+    first, unclear = _acted(_restarting(), Action.RESTART, UNCLEAR)
+    assert unclear == CallUnclear(Fault("NOVITA_TIMEOUT", "no answer"), Act(Action.RESTART, OWN))
+    waiting = decide(first.record, unclear, NOW, POLICY, step=NOW)
+    assert (waiting.call, waiting.record.pending) == (None, Action.RESTART)
+    again, unclear = _acted(waiting.record, Action.RESTART, UNCLEAR)
 
-    ended = combined(again, decide(again.record, refused, NOW, POLICY, step=NOW))
+    ended = combined(again, decide(again.record, unclear, NOW, POLICY, step=after(30)))
     looked = decide(ended.record, Seen(new_machine(shown), after(30)), after(30), POLICY)
 
     assert [event.type for event in ended.events] == ["startup.failed"]
@@ -86,7 +86,7 @@ def test_a_restart_that_was_not_sent_is_no_attempt() -> None:
 
     second, again = _acted(first.record, Action.RESTART, UNCLEAR)
 
-    assert isinstance(again, CallPostponed)
+    assert isinstance(again, CallUnclear)
     assert (second.record.operation and second.record.operation.attempts) == 1
 
 

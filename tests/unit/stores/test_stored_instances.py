@@ -1,5 +1,6 @@
 """Records stored with their events, guarded by version: who wins, and that nothing is lost on the way."""
 
+import json
 from dataclasses import MISSING, fields, replace
 from datetime import timedelta
 from decimal import Decimal
@@ -15,19 +16,22 @@ from functions.shared.domain.instance.health import HealthCheck
 from functions.shared.domain.instance.machine import Endpoint
 from functions.shared.domain.instance.record import (
     Action,
+    Cleanup,
     CleanupTask,
     Event,
     Instance,
     Operation,
     Purchase,
     PurchaseOutcome,
+    PurchaseState,
+    RentedMachine,
     Spec,
 )
 from functions.shared.domain.instance.status import Status
 from functions.shared.stores import instances as items
 from functions.shared.stores.idempotency import ApiResult, IdempotencyKeys, idempotent_request
 from functions.shared.stores.instances import Instances
-from functions.shared.stores.table import ConditionFailed, Table, marshal, unmarshal
+from functions.shared.stores.table import ConditionFailed, Table, Write, marshal, unmarshal
 from tests.unit.builders import NOW, after, created, deciding, new_instance, new_purchase
 from tests.unit.tables import instances_in
 
@@ -185,7 +189,7 @@ def test_a_used_idempotency_key_keeps_everything_from_being_written(
 
 def test_an_intent_is_stored_with_what_the_instance_knows_of_it_or_not_at_all(instances: Instances) -> None:
     record = instances.add(created())
-    intending = deciding(record).having(purchases=1, unsettled=True)
+    intending = deciding(record).change_purchases(count=1, unsettled=True)
 
     instances.intend(intending, new_purchase(PurchaseOutcome.INTENDED))
     with pytest.raises(StaleInstance):
@@ -194,7 +198,7 @@ def test_an_intent_is_stored_with_what_the_instance_knows_of_it_or_not_at_all(in
     assert instances.purchases(ID) == (new_purchase(PurchaseOutcome.INTENDED),)
     after_it = instances.get(ID)
     assert after_it
-    assert (after_it.purchases, after_it.unsettled) == (1, True)
+    assert after_it.purchases == PurchaseState(count=1, unsettled=True)
 
 
 def test_the_same_purchase_is_never_intended_twice(instances: Instances) -> None:
@@ -268,35 +272,32 @@ FULL = Instance(
     version=41,
     token="token",
     sequence=12,
-    purchases=3,
-    unsettled=True,
-    gone=("m-1", "m-2"),
-    vanished=("m-3",),
-    machine_id="m-3",
-    region="AS-SGP-02",
-    product_id="p-1",
-    price=Decimal("0.21"),
-    bought_at=after(4),
-    novita_status="pulling",
-    endpoints=(Endpoint(8188, "http", "https://x.example"), Endpoint(22, "tcp", "")),
-    expects_endpoints=True,
-    spot_status="reclaiming",
-    boot=BootEstimate(3.5, 0.4),
-    spot_reclaim_at=after(5),
-    unseen_at=after(6.5),
-    reviewed_at=after(6),
-    looked_at=after(7),
-    probed_at=after(8),
-    seen_at=after(9),
-    missing_at=after(10),
-    needs_look=True,
-    acted_at=after(11),
-    ready_at=after(12),
-    last_used_at=after(13),
-    pending=Action.RESTART,
-    duties=(
-        CleanupTask("m-4", Action.STOP, after(14), after(15), after(16), after(17)),
-        CleanupTask("m-5", Action.DELETE, after(18)),
+    machine=RentedMachine(
+        id="m-3",
+        region="AS-SGP-02",
+        product_id="p-1",
+        price=Decimal("0.21"),
+        bought_at=after(4),
+        boot=BootEstimate(3.5, 0.4),
+        novita_status="pulling",
+        endpoints=(Endpoint(8188, "http", "https://x.example"), Endpoint(22, "tcp", "")),
+        expects_endpoints=True,
+        spot_status="reclaiming",
+        spot_reclaim_at=after(5),
+        looked_at=after(7),
+        seen_at=after(9),
+        missing_at=after(10),
+        needs_look=True,
+        acted_at=after(11),
+    ),
+    purchases=PurchaseState(count=3, unsettled=True, unseen_at=after(6.5), read_at=after(6)),
+    cleanup=Cleanup(
+        tasks=(
+            CleanupTask("m-4", Action.STOP, after(14), after(15), after(16), after(17)),
+            CleanupTask("m-5", Action.DELETE, after(18)),
+        ),
+        gone=("m-1", "m-2"),
+        vanished=("m-3",),
     ),
     operation=Operation(
         "op_1",
@@ -307,16 +308,21 @@ FULL = Instance(
         (("initiated", after(19)),),
         2,
         Fault("A", "b"),
+        pending=True,
+        health_check=HealthCheck(),
     ),
     health={"overall": "partial", "endpoints": [{"port": 1, "responseTime": 1.5, "error": None}], "n": {}},
-    health_check=HealthCheck(),
+    probed_at=after(8),
+    ready_at=after(12),
+    last_used_at=after(13),
     error=Fault("X", ""),
     waiting=Fault("Y", "ü"),
 )
 
 
 def test_the_full_record_has_every_field_set_to_something_else_than_its_default() -> None:
-    for one in (FULL, FULL_SPEC):
+    for one in (FULL, FULL_SPEC, FULL.machine, FULL.purchases, FULL.cleanup, FULL.operation):
+        assert one
         for item in fields(one):
             assert item.default is MISSING or getattr(one, item.name) != item.default, item.name
 
@@ -339,9 +345,86 @@ def test_a_field_set_back_to_its_default_stays_so(instances: Instances) -> None:
         if item.default is not MISSING and item.name != "version"
     }
 
-    emptied = instances.save(deciding(saved).having(**defaults))
+    emptied = instances.save(deciding(saved).change(**defaults))
 
     assert instances.get(ID) == emptied
+
+
+def _newer(item: dict[str, Any]) -> dict[str, Any]:
+    """As a version to come might have written it: a field more everywhere."""
+    record = json.loads(json.dumps(item["record"])) | {"budget": "b-1"}
+    record["machine"]["owner"] = "key_2"
+    record["operation"]["priority"] = {"of": 3}
+    record["cleanup"]["tasks"][1]["refused"] = 4
+    record["spec"]["limits"] = [1, 2]
+    return {**item, "schema": 9, "ownerKey": "key#2", "record": record}
+
+
+def test_what_a_newer_version_wrote_is_kept_by_one_that_does_not_know_it(
+    table: Table, instances: Instances
+) -> None:
+    instances.add(deciding(FULL))
+    stored = table.get(ID, "record")
+    assert stored
+    table.put(Write(_newer(stored)))
+    record = instances.get(ID)
+    assert record
+
+    done = deciding(record).without_task("m-4").change_machine(region="CN-HK-01").change(name="other")
+    instances.save(done)
+
+    after_it = table.get(ID, "record")
+    assert after_it
+    assert (after_it["schema"], after_it["ownerKey"]) == (9, "key#2")
+    kept = after_it["record"]
+    assert (kept["budget"], kept["name"]) == ("b-1", "other")
+    assert (kept["machine"]["owner"], kept["machine"]["region"]) == ("key_2", "CN-HK-01")
+    assert kept["operation"]["priority"] == {"of": 3}
+    assert [(one["machine_id"], one.get("refused")) for one in kept["cleanup"]["tasks"]] == [("m-5", 4)]
+    assert kept["spec"]["limits"] == [1, 2]
+
+
+def test_what_a_newer_version_wrote_of_a_purchase_is_kept(table: Table, instances: Instances) -> None:
+    purchase = new_purchase(PurchaseOutcome.INTENDED)
+    item = items.purchase_item(purchase)
+    table.put(Write({**item, "purchase": {**item["purchase"], "committedUsd": "0.35"}}))
+
+    (read,) = instances.purchases(purchase.instance_id)
+    instances.settle(replace(read, outcome=PurchaseOutcome.BOUGHT, machine_id="m-1"))
+
+    stored = table.get(item["pk"], item["sk"])
+    assert stored
+    assert (stored["outcome"], stored["purchase"]["committedUsd"]) == ("bought", "0.35")
+
+
+def test_a_record_of_the_first_schema_is_read_and_written_as_the_present_one(
+    table: Table, instances: Instances
+) -> None:
+    """It had every field side by side, and no number."""
+    item = items.record_item(replace(FULL, token="t"))
+    record = item["record"]
+    machine, purchases, cleanup = (record.pop(name) for name in ("machine", "purchases", "cleanup"))
+    pending = {"pending": "restart", "health_check": record["operation"].pop("health_check")}
+    flat = record | {
+        **{name: value for name, value in machine.items() if name not in ("id", "needs_look")},
+        "machine_id": machine["id"],
+        "doubted": True,
+        "purchases": purchases["count"],
+        "unsettled": True,
+        "unseen_at": purchases["unseen_at"],
+        "reviewed_at": purchases["read_at"],
+        "duties": cleanup["tasks"],
+        "gone": cleanup["gone"],
+        "vanished": cleanup["vanished"],
+        **pending,
+    }
+    del record["operation"]["pending"]
+    table.put(Write({**item, "schema": None, "record": flat}))
+
+    read = instances.get(ID)
+
+    assert read == replace(FULL, token="t")
+    assert items.record_item(read)["schema"] == 2
 
 
 def test_events_operations_and_purchases_come_back_as_they_were() -> None:
@@ -356,7 +439,7 @@ def test_events_operations_and_purchases_come_back_as_they_were() -> None:
     assert FULL.operation
 
     assert items.read_event(_through(items.event_item(event))) == event
-    assert items.read_operation(_through(items.operation_item(ID, FULL.operation))) == FULL.operation
+    assert items.read_operation(_through(items.operation_item(FULL, FULL.operation))) == FULL.operation
     assert items.read_purchase(_through(items.purchase_item(purchase))) == purchase
 
 
@@ -415,7 +498,7 @@ def test_one_that_cannot_be_read_still_has_its_name(table: Table, instances: Ins
     table.update(ids[0], "record", "SET #r.created_at = :x", names={"#r": "record"}, values={":x": "?"})
     gone = instances.get(ids[2])
     assert gone
-    instances.save(deciding(gone).having(status=Status.TERMINATED))
+    instances.save(deciding(gone).change(status=Status.TERMINATED))
 
     assert instances.live_named("n0") == [ids[4], ids[0]]
 

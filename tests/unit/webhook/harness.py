@@ -28,6 +28,7 @@ from functions.shared.domain.messages import DeliveryMessage, StepMessage
 from functions.shared.engine.sweep import Sweep
 from functions.shared.outbound.http import OutboundHttp
 from functions.shared.platform.aws import Queues
+from functions.shared.platform.invocation import TimeBudget
 from functions.shared.stores.deliveries import Deliveries, ReceiverSlots
 from functions.shared.stores.table import Due, Table
 from functions.webhook.handler import Deliver
@@ -165,7 +166,15 @@ class Line:
             15.0,
         )
         self._due = Due(table)
-        self._sweep = Sweep(self._due, self.queue, cast(Any, None), self.clock, GRACE, RESEND, lambda: 60.0)
+        self._sweep = Sweep(
+            self._due,
+            self.queue,
+            cast(Any, None),
+            self.clock,
+            TimeBudget(lambda: 60.0),
+            GRACE.total_seconds(),
+            RESEND.total_seconds(),
+        )
         self._began = self.clock.now
 
     def announce(self, url: str, sequence: int = 1, instance_id: str = INSTANCE) -> str:

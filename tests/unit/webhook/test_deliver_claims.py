@@ -161,7 +161,7 @@ def test_a_secret_that_cannot_be_read_costs_no_attempt(line: Line, listen: Liste
 
     hook = listen(200)
     delivery_id = line.announce(hook.url)
-    good, line.deliver = line.deliver, replace(line.deliver, masters=unreachable)
+    good, line.deliver = line.deliver, replace(line.deliver, webhook_masters=unreachable)
 
     with pytest.raises(EndpointConnectionError):
         line.take(delivery_id, 1)

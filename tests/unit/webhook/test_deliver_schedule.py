@@ -166,7 +166,7 @@ def test_no_answer_is_logged_by_its_category(line: Line) -> None:
 
 def test_during_rotation_either_secret_verifies_every_attempt(line: Line, listen: Listen) -> None:
     hook = listen(500, 500, 200)
-    line.deliver = replace(line.deliver, masters=lambda: [CURRENT, FORMER])
+    line.deliver = replace(line.deliver, webhook_masters=lambda: [CURRENT, FORMER])
     line.announce(hook.url)
 
     line.run(hours=1)

@@ -78,31 +78,6 @@ class Delivery:
         return attempt.open and not (attempt.number == self.attempt and self.under_way(now))
 
 
-@dataclass(frozen=True)
-class Delivered:
-    pass
-
-
-@dataclass(frozen=True)
-class Ended:
-    """The receiver wants no more of it, ever."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class Again:
-    at: datetime
-
-
-@dataclass(frozen=True)
-class Exhausted:
-    pass
-
-
-AttemptOutcome = Delivered | Ended | Again | Exhausted
-
-
 def read_waits(text: str) -> tuple[float, ...]:
     """The setting WEBHOOK_WAITS, read: seconds between attempts."""
     waits = tuple(float(part) for part in text.split(",") if part.strip())
@@ -119,20 +94,22 @@ def after_attempt(
     attempt: int,
     waits: Sequence[float],
     random: Callable[[], float],
-) -> AttemptOutcome:
-    """`attempt` is the one just made, from 1; `status` is None where no answer came.
+) -> tuple[DeliveryState, datetime | None]:
+    """The delivery's state now, and when to try again if it is still pending.
+
+    `attempt` is the one just made, from 1; `status` is None where no answer came.
 
     A receiver's Retry-After can make the wait longer than the schedule's, never shorter.
     """
     if status is not None and 200 <= status < 300:
-        return Delivered()
+        return DeliveryState.DELIVERED, None
     if status == 410:
-        return Ended("410")
+        return DeliveryState.ENDED, None
     if attempt > len(waits):
-        return Exhausted()
+        return DeliveryState.EXHAUSTED, None
     wait = timedelta(seconds=waits[attempt - 1] * (1 - _JITTER + 2 * _JITTER * random()))
     asked = _retry_after(headers, now) if status in (429, 503) else timedelta()
-    return Again(now + max(wait, asked))
+    return DeliveryState.PENDING, now + max(wait, asked)
 
 
 def look_at(next_at: datetime, now: datetime) -> datetime:

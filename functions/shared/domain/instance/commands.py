@@ -8,7 +8,15 @@ from functions.shared.domain.instance.decision import Decision, Policy
 from functions.shared.domain.instance.health import HealthCheck
 from functions.shared.domain.instance.machine import Machine, MachineState, machine_state
 from functions.shared.domain.instance.progress import end_startup
-from functions.shared.domain.instance.record import Action, Instance, Operation, Spec
+from functions.shared.domain.instance.record import (
+    Action,
+    Cleanup,
+    Instance,
+    Operation,
+    PurchaseState,
+    RentedMachine,
+    Spec,
+)
 from functions.shared.domain.instance.status import RESTARTABLE, STARTABLE, STOPPABLE, Status
 
 _SUPERSEDED = Fault("OPERATION_SUPERSEDED", "Another operation took its place")
@@ -37,9 +45,9 @@ def begin_create(
         actor=actor,
         correlation_id=correlation_id,
         webhook_url=webhook_url,
-        region=spec.region,
+        machine=RentedMachine(region=spec.region),
     )
-    return Decision(record, now, policy, now, actor).note("instance.creating")
+    return Decision(record, now, policy, now, actor).add_event("instance.creating")
 
 
 def begin_import(
@@ -77,15 +85,17 @@ def begin_import(
         actor=actor,
         correlation_id=correlation_id,
         webhook_url=webhook_url,
-        machine_id=machine.id,
-        region=machine.region,
-        product_id=machine.product_id,
-        novita_status=machine.status,
-        endpoints=machine.endpoints,
-        seen_at=now,
+        machine=RentedMachine(
+            id=machine.id,
+            region=machine.region,
+            product_id=machine.product_id,
+            novita_status=machine.status,
+            endpoints=machine.endpoints,
+            seen_at=now,
+        ),
         ready_at=now if status is Status.RUNNING else None,
     )
-    return Decision(record, now, policy, now, actor).note(f"instance.{status}", "imported")
+    return Decision(record, now, policy, now, actor).add_event(f"instance.{status}", "imported")
 
 
 def begin_start(
@@ -114,15 +124,8 @@ def begin_stop(decision: Decision, operation_id: str) -> Decision:
     record = decision.record
     if record.status not in STOPPABLE or _without_machine(record):
         raise _refusal("INSTANCE_NOT_STOPPABLE", record, "stopped")
-    decision = _operate(decision, Action.STOP, operation_id)
-    return decision.move(
-        Status.STOPPING,
-        pending=Action.STOP,
-        deadline_at=None,
-        health_check=None,
-        error=None,
-        next_check_at=decision.now,
-    )
+    decision = _begin_operation(decision, Action.STOP, operation_id)
+    return decision.move(Status.STOPPING, deadline_at=None, error=None, next_check_at=decision.now)
 
 
 def begin_delete(decision: Decision, operation_id: str) -> Decision:
@@ -130,16 +133,12 @@ def begin_delete(decision: Decision, operation_id: str) -> Decision:
     record = decision.record
     if record.status in (Status.DELETING, Status.TERMINATED):
         return decision
-    decision = _operate(decision, Action.DELETE, operation_id)
-    decision = decision.move(
-        Status.DELETING,
-        deadline_at=None,
-        pending=None,
-        health_check=None,
-        next_check_at=decision.now,
-        vanished=(),  # whatever of it returns is to be deleted, now that somebody asks
-    )
-    return decision.add_cleanup(record.machine_id, Action.DELETE) if record.machine_id else decision
+    decision = _begin_operation(decision, Action.DELETE, operation_id)
+    decision = decision.move(Status.DELETING, deadline_at=None, next_check_at=decision.now)
+    decision = decision.change_cleanup(
+        vanished=()
+    )  # whatever returns is to be deleted, now that it was asked
+    return decision.add_cleanup(record.machine.id, Action.DELETE) if record.machine.id else decision
 
 
 def begin_again(decision: Decision) -> Decision:
@@ -156,27 +155,29 @@ def begin_again(decision: Decision) -> Decision:
         now=decision.now,
         policy=decision.policy,
     ).record
-    kept = (
-        "created_at",
-        "version",
-        "token",
-        "sequence",
-        "purchases",
-        "gone",
-        "operation",
-        "last_used_at",
+    record = decision.record
+    again = replace(
+        fresh,
+        status=record.status,
+        created_at=record.created_at,
+        version=record.version,
+        token=record.token,
+        sequence=record.sequence,
+        purchases=PurchaseState(count=record.purchases.count),
+        cleanup=Cleanup(gone=record.cleanup.gone, vanished=record.cleanup.vanished),
+        operation=record.operation,
+        last_used_at=record.last_used_at,
+        unknown=record.unknown,
     )
-    kept_values = {name: getattr(decision.record, name) for name in kept}
-    status = decision.record.status
-    return replace(decision, record=replace(fresh, **kept_values, status=status)).move(Status.CREATING)
+    return replace(decision, record=again).move(Status.CREATING)
 
 
 def _not_again(record: Instance) -> str | None:
     if record.status is not Status.FAILED:
         return f"is {record.status}, not failed"
-    if record.machine:
-        return f"has the machine {record.machine}: start or delete it"
-    if record.duties or record.unsettled:
+    if record.live_machine_id:
+        return f"has the machine {record.live_machine_id}: start or delete it"
+    if record.cleanup.tasks or record.purchases.unsettled:
         return "has not settled yet: a machine may still have to be given back"
     if not record.spec.template_id:
         return "was imported, so that there is nothing to buy again"
@@ -186,35 +187,42 @@ def _not_again(record: Instance) -> str | None:
 def _bring_up(
     decision: Decision, action: Action, operation_id: str, check: HealthCheck, webhook_url: str | None
 ) -> Decision:
-    stops = tuple(d for d in decision.record.duties if d.action is not Action.STOP)
-    decision = _operate(decision, action, operation_id).move(
+    decision = _begin_operation(decision, action, operation_id, check).move(
         Status.STARTING,
-        pending=action,
-        health_check=check,
         health=None,
         error=None,
-        duties=stops,
         deadline_at=decision.now + decision.policy.boot_wait,
         next_check_at=decision.now,
         webhook_url=webhook_url or decision.record.webhook_url,
     )
-    return decision.note("startup.initiated")
+    tasks = tuple(task for task in decision.record.cleanup.tasks if task.action is not Action.STOP)
+    return decision.change_cleanup(tasks=tasks).add_event("startup.initiated")
 
 
-def _operate(decision: Decision, kind: Action, operation_id: str) -> Decision:
+def _begin_operation(
+    decision: Decision, kind: Action, operation_id: str, check: HealthCheck | None = None
+) -> Decision:
     again = decision.record.starting_again
-    decision = end_startup(decision, _SUPERSEDED) if again else decision.operate("failed", _SUPERSEDED)
-    operation = Operation(
-        operation_id, kind, "initiated", decision.actor, decision.now, (("initiated", decision.now),)
+    decision = (
+        end_startup(decision, _SUPERSEDED) if again else decision.advance_operation("failed", _SUPERSEDED)
     )
-    return replace(decision.having(operation=operation), operations=(*decision.operations, operation))
+    operation = Operation(
+        operation_id,
+        kind,
+        "initiated",
+        decision.actor,
+        decision.now,
+        phases=(("initiated", decision.now),),
+        pending=kind is not Action.DELETE,  # the clean-up deletes
+        health_check=check,
+    )
+    return replace(decision.change(operation=operation), operations=(*decision.operations, operation))
 
 
 def _without_machine(record: Instance) -> bool:
     """It has none, or none for long: one that is being deleted cannot be brought back."""
-    owed = (task for task in record.duties if task.machine_id == record.machine_id)
-    leaving = any(task.action is Action.DELETE for task in owed)
-    return record.machine is None or leaving
+    task = record.cleanup.task(record.machine.id)
+    return record.live_machine_id is None or (task is not None and task.action is Action.DELETE)
 
 
 def _in_progress(record: Instance) -> Conflict:

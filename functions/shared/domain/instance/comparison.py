@@ -1,14 +1,16 @@
 """Novita's whole list against all that is known here: what matches, what is missing, what is too much."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from functions.shared.domain.errors import Fault
 from functions.shared.domain.ids import Mark, read_mark
+from functions.shared.domain.instance.decision import Policy
 from functions.shared.domain.instance.machine import Machine, MachineState, machine_state
 from functions.shared.domain.instance.record import Action, Instance
+from functions.shared.domain.instance.status import Status
 
 
 class DifferenceKind(StrEnum):
@@ -32,18 +34,18 @@ class ComparisonReport:
     complete: bool  # everything was looked at in the time there was
     known: int  # records that have a machine
     braked: bool = False
-    findings: tuple[Difference, ...] = ()
+    differences: tuple[Difference, ...] = ()
     fault: Fault | None = None  # why Novita's list could not be read
 
     def of(self, kind: DifferenceKind) -> Iterator[Difference]:
-        return (one for one in self.findings if one.kind is kind)
+        return (one for one in self.differences if one.kind is kind)
 
     def counts(self) -> dict[str, int | bool]:
         return {
             "complete": self.complete,
             "braked": self.braked,
             "known": self.known,
-            "changed": sum(one.done for one in self.findings if one.kind is not DifferenceKind.ORPHAN),
+            "changed": sum(one.done for one in self.differences if one.kind is not DifferenceKind.ORPHAN),
             "unlisted": sum(1 for _ in self.of(DifferenceKind.DOUBTED)),
             "surplus": sum(1 for _ in self.of(DifferenceKind.SURPLUS)),
             "orphans": sum(1 for _ in self.of(DifferenceKind.ORPHAN)),
@@ -55,6 +57,7 @@ class ComparisonReport:
 
 _FEW = 3
 _SHARE = 0.2
+_SOON = timedelta(seconds=5)  # what is due by then needs no other message
 
 
 @dataclass(frozen=True)
@@ -70,9 +73,8 @@ class Comparison:
     matched: tuple[tuple[Instance, Machine], ...]
     unlisted: tuple[Instance, ...]  # absent from the list, which proves nothing
     unknown: tuple[tuple[Instance, MarkedMachine], ...]
-    returned: tuple[
-        tuple[Instance, MarkedMachine], ...
-    ]  # confirmed gone, and listed all the same: most likely a lag
+    # Confirmed gone, and listed all the same: most likely a lag.
+    reappeared: tuple[tuple[Instance, MarkedMachine], ...]
     orphans: tuple[MarkedMachine, ...]  # a mark of ours, and no record
     known: int
 
@@ -99,44 +101,62 @@ def compare(
     A machine that was seen after `missed_since` may not be in the list yet, so that it is not missed.
     """
     present = {machine.id: machine for machine in machines if machine_state(machine) is not MachineState.GONE}
-    having = {record.machine: record for record in records if record.machine}
-    unknown, returned, orphans = [], [], []
+    owners = {record.live_machine_id: record for record in records if record.live_machine_id}
+    unknown, reappeared, orphans = [], [], []
     for machine in present.values():
         mark = read_mark(machine.name, deployment)
-        if machine.id in having or mark is None:
+        if machine.id in owners or mark is None:
             continue
         record = marked.get(mark.instance_id)
         if record is None:
             orphans.append(MarkedMachine(machine, mark))
-        elif machine.id in record.gone:
-            returned.append((record, MarkedMachine(machine, mark)))
+        elif machine.id in record.cleanup.gone:
+            reappeared.append((record, MarkedMachine(machine, mark)))
         elif not _known(record, machine.id):
             unknown.append((record, MarkedMachine(machine, mark)))
     return Comparison(
-        tuple((record, present[id_]) for id_, record in having.items() if id_ in present),
+        tuple((record, present[id_]) for id_, record in owners.items() if id_ in present),
         tuple(
             record
-            for id_, record in having.items()
+            for id_, record in owners.items()
             if id_ not in present and not _leaving(record) and _seen_at(record) <= missed_since
         ),
         tuple(unknown),
-        tuple(returned),
+        tuple(reappeared),
         tuple(orphans),
-        len(having),
+        len(owners),
     )
+
+
+def worth_an_early_step(record: Instance, machine: Machine, now: datetime) -> bool:
+    """It is up, and its next look may be far away, since nobody expects it up so soon."""
+    due = record.next_check_at
+    changed = record.status is Status.STARTING and machine_state(machine) is not MachineState.ON_ITS_WAY
+    return changed and due is not None and due > now + _SOON and not record.pending
+
+
+def changed_lately(record: Instance, began: datetime, policy: Policy) -> bool:
+    """A list that lags may show it as it was before."""
+    latest = max(record.updated_at, record.machine.acted_at or record.updated_at)
+    return began - latest < policy.settle
+
+
+def differs(before: Instance, after: Instance) -> bool:
+    """More than when it was last looked at: a running machine is not written anew every minute."""
+    looked = replace(after.machine, looked_at=before.machine.looked_at, seen_at=before.machine.seen_at)
+    return replace(after, machine=looked, next_check_at=before.next_check_at) != before
 
 
 def _known(record: Instance, machine_id: str) -> bool:
     """Its own machine, or one that is being given back."""
-    return machine_id == record.machine_id or any(task.machine_id == machine_id for task in record.duties)
+    return machine_id == record.machine.id or record.cleanup.task(machine_id) is not None
 
 
 def _leaving(record: Instance) -> bool:
-    """We are deleting it, so that its absence is what we wait for; the duty asks by id."""
-    return any(
-        task.machine_id == record.machine_id and task.action is Action.DELETE for task in record.duties
-    )
+    """We are deleting it, so that its absence is what we wait for; the clean-up asks by id."""
+    task = record.cleanup.task(record.machine.id)
+    return task is not None and task.action is Action.DELETE
 
 
 def _seen_at(record: Instance) -> datetime:
-    return record.seen_at or record.created_at
+    return record.machine.seen_at or record.created_at

@@ -9,6 +9,7 @@ from functions.shared.domain.instance.observations import (
     ActionTaken,
     CallPostponed,
     CallRefused,
+    CallUnclear,
     DeadLettered,
     HealthChecked,
     NameNotListed,
@@ -44,7 +45,7 @@ def _learn(decision: Decision, observation: Observation) -> Decision:
         case Tick():
             return check_deadline(decision)
         case PurchasesRead():
-            return purchases.purchases_read(decision, observation.purchases)
+            return purchases.purchases_read(decision, observation)
         case NameNotListed():
             return purchases.name_not_listed(decision, observation.purchase, observation.began)
         case Seen():
@@ -55,7 +56,7 @@ def _learn(decision: Decision, observation: Observation) -> Decision:
         case NotListed():
             return sightings.not_listed(decision, observation.machine_id, observation.began)
         case UnknownMachine():
-            return purchases.unknown_machine(decision, observation.machine_id, booked=observation.booked)
+            return purchases.unknown_machine(decision, observation.machine_id, recorded=observation.recorded)
         case Reappeared():
             return purchases.reappeared(decision, observation.machine_id)
         case DeadLettered():
@@ -64,6 +65,8 @@ def _learn(decision: Decision, observation: Observation) -> Decision:
             return outcomes.action_taken(decision, observation.act, observation.at)
         case CallRefused():
             return outcomes.call_refused(decision, observation)
+        case CallUnclear():
+            return outcomes.call_unclear(decision, observation)
         case CallPostponed():
             return outcomes.call_postponed(decision, observation.fault, observation.wait_seconds)
         case HealthChecked():

@@ -41,9 +41,26 @@ class Decision:
     pause: datetime | None = None  # nothing more can be done in this step; go on then
     again_at: datetime | None = None  # the next look is then, whatever is likely
     boot_time: BootTime | None = None  # it has just come up: something to learn from
+    illegal_moves: tuple[tuple[Status, Status], ...] = ()  # a mistake in the rules: logged and counted
 
-    def having(self, **changes: Any) -> "Decision":
+    def change(self, **changes: Any) -> "Decision":
         return replace(self, record=replace(self.record, **changes))
+
+    def change_machine(self, **changes: Any) -> "Decision":
+        return self.change(machine=replace(self.record.machine, **changes))
+
+    def change_purchases(self, **changes: Any) -> "Decision":
+        return self.change(purchases=replace(self.record.purchases, **changes))
+
+    def change_cleanup(self, **changes: Any) -> "Decision":
+        return self.change(cleanup=replace(self.record.cleanup, **changes))
+
+    def change_operation(self, **changes: Any) -> "Decision":
+        """Of the operation under way, if there is one."""
+        operation = self.record.operation
+        if operation is None or operation.ended:
+            return self
+        return self.change(operation=replace(operation, **changes))
 
     def ask(self, call: Call) -> "Decision":
         return replace(self, call=call)
@@ -51,24 +68,28 @@ class Decision:
     def wait_until(self, at: datetime) -> "Decision":
         return replace(self, pause=at)
 
-    def with_cleanup(self, task: CleanupTask) -> "Decision":
-        duties = (task if held.machine_id == task.machine_id else held for held in self.record.duties)
-        return self.having(duties=tuple(duties))
+    def with_task(self, task: CleanupTask) -> "Decision":
+        tasks = (task if one.machine_id == task.machine_id else one for one in self.record.cleanup.tasks)
+        return self.change_cleanup(tasks=tuple(tasks))
+
+    def without_task(self, machine_id: str) -> "Decision":
+        tasks = (one for one in self.record.cleanup.tasks if one.machine_id != machine_id)
+        return self.change_cleanup(tasks=tuple(tasks))
 
     def due(self, at: datetime | None) -> "Decision":
-        return self.having(next_check_at=at)
+        return self.change(next_check_at=at)
 
     def move(
         self, status: Status, reason: str | None = None, fault: Fault | None = None, **changes: Any
     ) -> "Decision":
-        """The one way a status changes; a move that the table does not allow changes nothing."""
+        """The one way a status changes. A move that the table does not allow changes nothing and is noted."""
         if not self.record.may_become(status):
-            return self
-        changed = self.having(status=status, updated_at=self.now, waiting=None, **changes)
+            return replace(self, illegal_moves=(*self.illegal_moves, (self.record.status, status)))
+        changed = self.change(status=status, updated_at=self.now, waiting=None, **changes)
         health = self.record.health if status in (Status.READY, Status.FAILED) else None
-        return changed.note(f"instance.{status}", reason, fault, health)
+        return changed.add_event(f"instance.{status}", reason, fault, health)
 
-    def note(
+    def add_event(
         self,
         type_: str,
         reason: str | None = None,
@@ -86,8 +107,8 @@ class Decision:
             status=record.status,
             actor=self.actor,
             correlation_id=record.correlation_id,
-            machine_id=record.machine_id,
-            region=record.region,
+            machine_id=record.machine.id,
+            region=record.machine.region,
             elapsed_ms=max(0, int((self.now - began).total_seconds() * 1000)),
             reason=reason,
             error=error,
@@ -96,7 +117,7 @@ class Decision:
             operation_kind=operation.kind if operation else None,
             webhook_url=record.webhook_url,
         )
-        return replace(self.having(sequence=event.sequence), events=(*self.events, event))
+        return replace(self.change(sequence=event.sequence), events=(*self.events, event))
 
     def _operation_concerned(self) -> Operation | None:
         """The one under way, or ended by this very decision; what happens later is not of its doing."""
@@ -104,33 +125,34 @@ class Decision:
         ended_before = operation and operation.ended and all(operation.id != o.id for o in self.operations)
         return None if ended_before else operation
 
-    def operate(self, status: str, error: Fault | None = None) -> "Decision":
+    def advance_operation(self, status: str, error: Fault | None = None) -> "Decision":
         """Carry the operation under way on to its next phase, if there is one."""
         operation = self.record.operation
         if operation is None or operation.ended:
             return self
-        changed = operation.to(status, self.now, error)
-        others = tuple(o for o in self.operations if o.id != changed.id)
-        return replace(self.having(operation=changed), operations=(*others, changed))
+        return self._with_operation(operation.to(status, self.now, error))
 
-    def attempted(self, action: Action) -> "Decision":
+    def count_attempt(self, action: Action) -> "Decision":
         """Count a call to Novita for the operation under way."""
         operation = self.record.operation
         if operation is None or operation.ended or operation.kind is not action:
             return self
-        changed = replace(operation, attempts=operation.attempts + 1)
-        others = tuple(o for o in self.operations if o.id != changed.id)
-        return replace(self.having(operation=changed), operations=(*others, changed))
+        return self._with_operation(replace(operation, attempts=operation.attempts + 1))
+
+    def _with_operation(self, operation: Operation) -> "Decision":
+        others = tuple(one for one in self.operations if one.id != operation.id)
+        return replace(self.change(operation=operation), operations=(*others, operation))
 
     def add_cleanup(self, machine_id: str, action: Action) -> "Decision":
-        """Take on the duty to delete or stop a machine; deleting outdoes stopping."""
+        """A machine is to be deleted or stopped; deleting outdoes stopping."""
         record = self.record
-        others = tuple(d for d in record.duties if d.machine_id != machine_id)
-        held = next((d for d in record.duties if d.machine_id == machine_id), None)
-        if machine_id in record.gone or (held and held.action in (action, Action.DELETE)):
+        held = record.cleanup.task(machine_id)
+        if machine_id in record.cleanup.gone or (held and held.action in (action, Action.DELETE)):
             return self
-        seen_at = (record.seen_at if machine_id == record.machine_id else None) or self.now
-        return self.having(duties=(*others, CleanupTask(machine_id, action, seen_at)), next_check_at=self.now)
+        seen_at = (record.machine.seen_at if machine_id == record.machine.id else None) or self.now
+        added = self.without_task(machine_id)
+        tasks = (*added.record.cleanup.tasks, CleanupTask(machine_id, action, seen_at))
+        return added.change_cleanup(tasks=tasks).due(self.now)
 
 
 def leave_to_its_step(record: Instance, decision: Decision) -> Decision:

@@ -17,7 +17,7 @@ from functions.shared.domain.instance.machine import Machine, MachineState, mach
 from functions.shared.domain.instance.observations import PurchasesRead, Seen
 from functions.shared.domain.instance.record import Instance, Purchase, PurchaseOutcome
 from functions.shared.domain.instance.sightings import known_endpoints
-from functions.shared.domain.instance.status import Status
+from functions.shared.domain.instance.status import BEING_ENDED, Status
 
 
 class Source(StrEnum):
@@ -54,7 +54,6 @@ _AGREEING = {
     Status.DELETING: {MachineState.ON_ITS_WAY},
     Status.FAILED: set(MachineState),  # kept as it was
 }
-_UNDER_WAY = frozenset({Status.STOPPING, Status.DELETING})
 
 
 def merge(
@@ -68,7 +67,7 @@ def merge(
 ) -> list[Merged]:
     """`marked` has the record of every id that a mark names, whether it is among `records` or not."""
     present = {machine.id: machine for machine in machines if machine_state(machine) is not MachineState.GONE}
-    owners = {record.machine: record for record in records if record.machine}
+    owners = {record.live_machine_id: record for record in records if record.live_machine_id}
     paired: dict[str, Merged] = {}
     alone: list[Merged] = []
     for machine in present.values():
@@ -93,7 +92,7 @@ def merge(
 def without_novita(records: Iterable[Instance]) -> Iterator[Merged]:
     """Novita cannot be asked: what is here is the newest there is."""
     for record in records:
-        known = Consistency.LOCAL_NEWER if record.machine else Consistency.CONSISTENT
+        known = Consistency.LOCAL_NEWER if record.live_machine_id else Consistency.CONSISTENT
         yield Merged(Source.LOCAL, known, record)
 
 
@@ -121,35 +120,43 @@ def _pair(record: Instance, machine: Machine, began: datetime, now: datetime, po
 def _consistency(record: Instance, machine: Machine, after: Instance, began: datetime) -> Consistency:
     if _agree(record, machine):
         return Consistency.CONSISTENT
-    acted_later = (record.acted_at and began <= record.acted_at) or (
-        record.seen_at and began < record.seen_at
+    acted_later = (record.machine.acted_at and began <= record.machine.acted_at) or (
+        record.machine.seen_at and began < record.machine.seen_at
     )
-    under_way = record.pending or record.duties or record.starting_again or record.status in _UNDER_WAY
+    under_way = (
+        record.pending or record.cleanup.tasks or record.starting_again or record.status in BEING_ENDED
+    )
     if acted_later or (under_way and after.status is record.status):
         return Consistency.LOCAL_NEWER
-    seen = ("status", "region", "endpoints", "novita_status")
-    followed = any(getattr(after, name) != getattr(record, name) for name in seen)
+    seen = ("region", "endpoints", "novita_status")
+    followed = after.status is not record.status or any(
+        getattr(after.machine, name) != getattr(record.machine, name) for name in seen
+    )
     return Consistency.NOVITA_NEWER if followed else Consistency.CONFLICTED
 
 
 def _agree(record: Instance, machine: Machine) -> bool:
-    same_status = machine_state(machine) in _AGREEING.get(record.status, ()) and not record.duties
-    same_region = machine.region in ("", record.region)
+    same_status = machine_state(machine) in _AGREEING.get(record.status, ()) and not record.cleanup.tasks
+    same_region = machine.region in ("", record.machine.region)
     return (
         same_status
         and same_region
-        and known_endpoints(machine.endpoints, record.endpoints) == record.endpoints
+        and known_endpoints(machine.endpoints, record.machine.endpoints) == record.machine.endpoints
     )
 
 
 def _wants(record: Instance, machine: Machine) -> bool:
-    return record.machine is None and machine.id not in record.gone and record.status is not Status.TERMINATED
+    return (
+        record.live_machine_id is None
+        and machine.id not in record.cleanup.gone
+        and record.status is not Status.TERMINATED
+    )
 
 
 def _adopted(
     record: Instance, machine: Machine, mark: Mark, began: datetime, now: datetime, policy: Policy
 ) -> Merged:
-    """What the books will say as soon as they are read: the purchase of that name was made."""
+    """What the purchases will say as soon as they are read: the one of that name was made."""
     bought = Purchase(
         instance_id=record.id,
         number=mark.purchase,
@@ -162,18 +169,21 @@ def _adopted(
         machine_id=machine.id,
         ended_at=record.created_at,
     )
-    booked = decide(record, PurchasesRead((bought,)), now, policy).record
-    after = decide(booked, Seen(machine, began), now, policy).record
+    bought_by = decide(record, PurchasesRead((bought,)), now, policy).record
+    after = decide(bought_by, Seen(machine, began), now, policy).record
     creating = record.status is Status.CREATING
     newer = Consistency.NOVITA_NEWER if creating else Consistency.CONFLICTED
-    return Merged(Source.MERGED, newer, replace(after, machine_id=machine.id), machine)
+    return Merged(
+        Source.MERGED, newer, replace(after, machine=replace(after.machine, id=machine.id)), machine
+    )
 
 
 def _novita_only(machine: Machine, mark: Mark | None, record: Instance | None) -> Merged:
     if mark is None:
         return Merged(Source.NOVITA, Consistency.CONSISTENT, None, machine)
     leaving = record is not None and (
-        machine.id in record.gone or any(task.machine_id == machine.id for task in record.duties)
+        machine.id in record.cleanup.gone
+        or any(task.machine_id == machine.id for task in record.cleanup.tasks)
     )
     known = Consistency.LOCAL_NEWER if leaving else Consistency.CONFLICTED
     return Merged(Source.NOVITA, known, None, machine)
@@ -181,8 +191,8 @@ def _novita_only(machine: Machine, mark: Mark | None, record: Instance | None) -
 
 def _local_only(record: Instance, began: datetime, policy: Policy) -> Merged:
     """Absence from a list proves nothing, least of all where it was seen or is given back just now."""
-    if record.machine is None:
+    if record.live_machine_id is None:
         return Merged(Source.LOCAL, Consistency.CONSISTENT, record)
-    recent = (record.seen_at or record.created_at) > began - policy.settle
-    newer = recent or record.duties or record.status in _UNDER_WAY
+    recent = (record.machine.seen_at or record.created_at) > began - policy.settle
+    newer = recent or record.cleanup.tasks or record.status in BEING_ENDED
     return Merged(Source.LOCAL, Consistency.LOCAL_NEWER if newer else Consistency.CONFLICTED, record)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from functions.shared.domain.errors import Fault
+from functions.shared.domain.instance.boot_times import BootEstimate
 from functions.shared.domain.instance.health import HealthReport
 from functions.shared.domain.instance.machine import Machine
 from functions.shared.domain.instance.record import Action, Purchase, Queue
@@ -67,6 +68,7 @@ class Tick:
 @dataclass(frozen=True)
 class PurchasesRead:
     purchases: tuple[Purchase, ...]
+    boot: BootEstimate | None = None  # how long one that was just bought may take to come up
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ class UnknownMachine:
     """A machine carries this instance's mark, and the record does not know it."""
 
     machine_id: str
-    booked: bool  # its purchase now says so, so a look at the books settles it
+    recorded: bool  # its purchase now says so, so that reading the purchases settles it
 
 
 @dataclass(frozen=True)
@@ -133,13 +135,22 @@ class ActionTaken:
 
 @dataclass(frozen=True)
 class CallRefused:
-    """Novita refused the action, or the purchase could not be made, and asking again will not help."""
+    """Novita refused the action, or the purchase could not be made."""
 
     fault: Fault
     act: Act | None = None
     capacity: bool = False
     wrong_state: bool = False  # the machine is not in a state for it, perhaps because it was done already
-    unclear: bool = False  # Novita did not say whether it was done, and was asked often enough
+    wait_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class CallUnclear:
+    """Novita did not say whether it did what must not be done twice."""
+
+    fault: Fault
+    act: Act
+    wait_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -147,7 +158,7 @@ class CallPostponed:
     """Not now: no slot, circuit open, Novita down, nothing on offer. Come back after the wait."""
 
     fault: Fault
-    wait_seconds: float
+    wait_seconds: float | None = None  # None: as long as between two looks
 
 
 @dataclass(frozen=True)
@@ -168,6 +179,7 @@ Observation = (
     | DeadLettered
     | ActionTaken
     | CallRefused
+    | CallUnclear
     | CallPostponed
     | HealthChecked
 )

@@ -6,70 +6,83 @@ from datetime import datetime, timedelta
 from functions.shared.domain.errors import Fault
 from functions.shared.domain.instance.decision import Decision
 from functions.shared.domain.instance.health import HealthReport
-from functions.shared.domain.instance.observations import Act, CallRefused, Look
+from functions.shared.domain.instance.observations import Act, CallRefused, CallUnclear, Look
 from functions.shared.domain.instance.progress import end_startup, fail, more_to_do, set_aside
 from functions.shared.domain.instance.record import Action, Queue
 from functions.shared.domain.instance.sightings import ready, stale
 from functions.shared.domain.instance.status import Status
 
+# What may change before the deadline: stock, prices, and a key that is just being rotated.
+_MAY_PASS = frozenset({"NO_OPTIMAL_PRODUCT_ANY_REGION", "PRICE_CAP_EXCEEDED", "NOVITA_AUTHENTICATION_FAILED"})
+# Where Novita does not say whether it made them. More would only throw out whoever uses the machine.
+_MOST_RESTARTS = 2
+
 
 def action_taken(decision: Decision, act: Act, at: datetime) -> Decision:
     record = decision.record
-    for task in record.duties:
-        if task.machine_id == act.machine_id:
-            decision = decision.with_cleanup(replace(task, asked_at=at, checked_at=decision.step))
-    if act.machine_id != record.machine_id:
+    if task := record.cleanup.task(act.machine_id):
+        decision = decision.with_task(replace(task, asked_at=at, checked_at=decision.step))
+    if act.machine_id != record.machine.id:
         return decision
-    decision = decision.having(acted_at=at, looked_at=decision.step, waiting=None)
+    decision = decision.change_machine(acted_at=at, looked_at=decision.step).change(waiting=None)
     if act.action is not record.pending:
-        return decision.operate("monitoring") if record.status is Status.DELETING else decision
+        deleting = record.status is Status.DELETING
+        return decision.advance_operation("monitoring") if deleting else decision
     coming_up = record.status is Status.STARTING
     deadline = decision.now + decision.policy.boot_wait if coming_up else None
-    return decision.having(pending=None, deadline_at=deadline).operate("monitoring")
+    decision = decision.change_operation(pending=False).change(deadline_at=deadline)
+    return decision.advance_operation("monitoring")
 
 
 def call_refused(decision: Decision, refusal: CallRefused) -> Decision:
     record, fault, act = decision.record, refusal.fault, refusal.act
+    if fault.code in _MAY_PASS:
+        return call_postponed(decision, fault, refusal.wait_seconds)
     if act is None:
         return fail(decision, fault) if record.status is Status.CREATING else decision
-    if any(task.machine_id == act.machine_id for task in record.duties):
+    if record.cleanup.task(act.machine_id):
         return _ask_again(decision, act, fault)
-    if act.action is not record.pending or act.machine_id != record.machine_id:
+    if act.action is not record.pending or act.machine_id != record.machine.id:
         return decision
     if refusal.wrong_state and act.action is Action.START:  # it runs already, or is still being stopped
-        return _ask_again(decision.having(needs_look=True), act, fault)
+        return _ask_again(decision.change_machine(needs_look=True), act, fault)
     if refusal.wrong_state:  # perhaps done already: the next look tells
         return action_taken(decision, act, decision.now)
     if act.action is Action.STOP:
         return _ask_again(decision, act, fault)
-    if refusal.capacity or refusal.unclear:
-        return _as_it_was(decision, act, fault)
-    return fail(decision, fault)
+    return _as_it_was(decision, act, fault) if refusal.capacity else fail(decision, fault)
+
+
+def call_unclear(decision: Decision, unclear: CallUnclear) -> Decision:
+    operation = decision.record.operation
+    if operation is None or operation.attempts < _MOST_RESTARTS:
+        return call_postponed(decision, unclear.fault, unclear.wait_seconds)
+    if unclear.act.action is not decision.record.pending:
+        return decision
+    return _as_it_was(decision, unclear.act, unclear.fault)
 
 
 def _ask_again(decision: Decision, act: Act, fault: Fault) -> Decision:
     """It may go on costing money, so the next step asks again, unless a look shows that it is done."""
-    return decision.having(waiting=fault).ask(Look(act.machine_id))
+    return decision.change(waiting=fault).ask(Look(act.machine_id))
 
 
 def _as_it_was(decision: Decision, act: Act, fault: Fault) -> Decision:
     """Nothing was done, as far as anybody knows. What was to be restarted may run on: the next look tells."""
-    if act.action is Action.RESTART:
-        return end_startup(decision.having(pending=None, health_check=None), fault)
-    decision = decision.move(
-        Status.EXITED, fault.code, fault, pending=None, deadline_at=None, health_check=None
-    )
+    if act.action is not Action.RESTART:
+        decision = decision.move(Status.EXITED, fault.code, fault, deadline_at=None)
     return end_startup(decision, fault)
 
 
-def call_postponed(decision: Decision, fault: Fault, wait_seconds: float) -> Decision:
+def call_postponed(decision: Decision, fault: Fault, wait_seconds: float | None) -> Decision:
     """What could not be done waits; what else there is to do, such as another machine to delete, does not."""
-    decision = decision.having(waiting=fault)
+    decision = decision.change(waiting=fault)
     if decision.record.status is not Status.CREATING:
         decision = set_aside(decision)
         if more_to_do(decision):
             return decision
-    wait = max(timedelta(seconds=wait_seconds), decision.policy.poll / 30)
+    poll = decision.policy.poll
+    wait = poll if wait_seconds is None else max(timedelta(seconds=wait_seconds), poll / 30)
     return decision.wait_until(decision.now + wait)
 
 
@@ -82,5 +95,5 @@ def dead_lettered(decision: Decision, queue: Queue, fault: Fault) -> Decision:
 def health_checked(decision: Decision, report: HealthReport, began: datetime) -> Decision:
     if decision.record.status is not Status.HEALTH_CHECKING or stale(decision, began):
         return decision
-    decision = decision.having(probed_at=decision.step, health=report.as_json())
+    decision = decision.change(probed_at=decision.step, health=report.as_json())
     return ready(decision) if report.overall == "healthy" else decision

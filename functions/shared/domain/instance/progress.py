@@ -8,12 +8,9 @@ from functions.shared.domain.instance.boot_times import next_look, plan_looks
 from functions.shared.domain.instance.decision import Decision
 from functions.shared.domain.instance.observations import Act, Call, CheckHealth, Look, ReadPurchases
 from functions.shared.domain.instance.record import Action, Instance
-from functions.shared.domain.instance.status import Status
+from functions.shared.domain.instance.status import ON_THE_MOVE, OVER, WITH_BOOT_DEADLINE, Status
 
-_COMING = frozenset({Status.STARTING, Status.MIGRATING})
-_ON_THE_MOVE = _COMING | {Status.STOPPING}
-_OVER = frozenset({Status.DELETING, Status.FAILED, Status.TERMINATED})
-_JUDGED = _COMING | {Status.HEALTH_CHECKING}  # by a look after the deadline
+_LONGEST_STEP = timedelta(minutes=2)  # as long as a function may live
 
 
 def proceed(decision: Decision) -> Decision:
@@ -33,23 +30,32 @@ def more_to_do(decision: Decision) -> bool:
     return _needed(decision) is not None
 
 
+def left_to_its_step(record: Instance, now: datetime) -> bool:
+    """Whether others leave it alone: while its step is under way a write from elsewhere would undo that, the
+    application tells more than Novita does, and what is being deleted is asked for by id."""
+    due = record.next_check_at
+    under_way = due is not None and timedelta() <= now - due < _LONGEST_STEP
+    return under_way or record.status in (Status.HEALTH_CHECKING, Status.DELETING)
+
+
 def _needed(decision: Decision) -> tuple[Call, Decision] | None:
     """The next call of this step, and the decision as it is when that call has had its turn."""
-    record, step = decision.record, decision.step
-    if (record.status is Status.CREATING or record.unsettled) and record.reviewed_at != step:
-        return ReadPurchases(), decision.having(reviewed_at=step)
-    for task in record.duties:
+    record, machine, step = decision.record, decision.record.machine, decision.step
+    unsettled = record.status is Status.CREATING or record.purchases.unsettled
+    if unsettled and record.purchases.read_at != step:
+        return ReadPurchases(), decision.change_purchases(read_at=step)
+    for task in record.cleanup.tasks:
         if task.checked_at != step:
             asked = task.asked_at is not None
             call = Look(task.machine_id) if asked else Act(task.action, task.machine_id)
-            return call, decision.with_cleanup(replace(task, checked_at=step))
-    if record.machine_id and record.looked_at != step:
+            return call, decision.with_task(replace(task, checked_at=step))
+    if machine.id and machine.looked_at != step:
         if record.pending:
-            return Act(record.pending, record.machine_id), decision.having(looked_at=step)
-        if record.status in _ON_THE_MOVE or record.needs_look or _silent(record, step):
-            return Look(record.machine_id), decision.having(looked_at=step)
+            return Act(record.pending, machine.id), decision.change_machine(looked_at=step)
+        if record.status in ON_THE_MOVE or machine.needs_look or _silent(record, step):
+            return Look(machine.id), decision.change_machine(looked_at=step)
     if record.status is Status.HEALTH_CHECKING and record.probed_at != step:
-        return CheckHealth(), decision.having(probed_at=step)
+        return CheckHealth(), decision.change(probed_at=step)
     return None
 
 
@@ -61,56 +67,57 @@ def _silent(record: Instance, step: datetime) -> bool:
 
 def _finish(decision: Decision) -> Decision:
     record = decision.record
-    if record.status is Status.DELETING and not record.duties and not record.unsettled:
+    if record.status is Status.DELETING and not record.cleanup.tasks and not record.purchases.unsettled:
         decision = _end(decision)
     record = decision.record
     if record.at_rest:
-        return decision.having(waiting=None).due(None)
+        return decision.change(waiting=None).due(None)
     due = decision.pause or decision.again_at or _next_look(decision)
-    if record.deadline_at and record.deadline_at > decision.now:
-        due = min(due, record.deadline_at)
-    elif record.deadline_at and record.status in _JUDGED and not _may_be_up(decision, record.deadline_at):
+    deadline = record.deadline_at
+    if deadline and deadline > decision.now:
+        due = min(due, deadline)
+    elif deadline and record.status in WITH_BOOT_DEADLINE and not _may_be_up(decision, deadline):
         due = decision.now  # it was looked at, and is not up: the next step says so
     return decision.due(due)
 
 
 def _next_look(decision: Decision) -> datetime:
     """When it is likely to be up, or can be confirmed to be gone, where nothing else is waited for."""
-    record, interval = decision.record, decision.policy.poll.total_seconds()
+    record, machine, interval = decision.record, decision.record.machine, decision.policy.poll.total_seconds()
     if gone_at := _all_gone_at(decision):
         return max(gone_at, decision.now)
-    busy = record.status is not Status.STARTING or record.pending or record.duties or record.unsettled
-    if busy or record.boot is None or record.acted_at is None:
+    other_work = record.pending or record.cleanup.tasks or record.purchases.unsettled
+    if other_work or record.status is not Status.STARTING or machine.boot is None or machine.acted_at is None:
         return decision.now + decision.policy.poll
-    elapsed = (decision.now - record.acted_at).total_seconds()
-    at = next_look(plan_looks(record.boot, interval), elapsed, interval)
-    return record.acted_at + timedelta(seconds=at)
+    elapsed = (decision.now - machine.acted_at).total_seconds()
+    at = next_look(plan_looks(machine.boot, interval), elapsed, interval)
+    return machine.acted_at + timedelta(seconds=at)
 
 
 def _all_gone_at(decision: Decision) -> datetime | None:
     """Where only machines are to be seen gone, and none was found: when a look can first confirm that."""
-    record, policy = decision.record, decision.policy
-    if record.status not in _OVER or record.unsettled or not all(task.missing_at for task in record.duties):
+    record, tasks = decision.record, decision.record.cleanup.tasks
+    if record.status not in OVER or record.purchases.unsettled or not all(task.missing_at for task in tasks):
         return None
-    missing = (task.missing_at + policy.gone_after for task in record.duties if task.missing_at)
+    missing = (task.missing_at + decision.policy.gone_after for task in tasks if task.missing_at)
     return min(missing, default=None)
 
 
 def _end(decision: Decision) -> Decision:
     """Terminated is said of a machine only when Novita has confirmed that it is gone."""
-    machine_id = decision.record.machine
-    if machine_id and machine_id not in decision.record.vanished:
+    machine_id = decision.record.live_machine_id
+    if machine_id and machine_id not in decision.record.cleanup.vanished:
         return decision.add_cleanup(machine_id, Action.DELETE)
-    return decision.move(Status.TERMINATED).operate("completed")
+    return decision.move(Status.TERMINATED).advance_operation("completed")
 
 
 def check_deadline(decision: Decision) -> Decision:
     record = decision.record
     if record.status is Status.CREATING:
-        return decision if record.unsettled else give_up_buying(decision)
+        return decision if record.purchases.unsettled else give_up_buying(decision)
     if record.deadline_at is None or decision.now < record.deadline_at:
         return decision
-    if record.status not in _JUDGED or _may_be_up(decision, record.deadline_at):
+    if record.status not in WITH_BOOT_DEADLINE or _may_be_up(decision, record.deadline_at):
         return decision
     if record.status is Status.HEALTH_CHECKING:
         return fail(decision, Fault("HEALTH_CHECK_FAILED", "The application did not answer in time"))
@@ -118,13 +125,10 @@ def check_deadline(decision: Decision) -> Decision:
 
 
 def give_up_buying(decision: Decision) -> Decision:
-    """Once the deadline has passed; where a purchase is open, when the books have been read."""
+    """Once the deadline has passed; where a purchase is open, when the purchases have been read."""
     record = decision.record
-    if (
-        record.status is not Status.CREATING
-        or record.deadline_at is None
-        or decision.now < record.deadline_at
-    ):
+    in_time = record.deadline_at is None or decision.now < record.deadline_at
+    if record.status is not Status.CREATING or in_time:
         return decision
     because = f"; last: {record.waiting.message}" if record.waiting else ""
     code = record.waiting.code if record.waiting else "PURCHASE_TIMEOUT"
@@ -137,26 +141,18 @@ def _may_be_up(decision: Decision, deadline: datetime) -> bool:
     record = decision.record
     if record.status is Status.HEALTH_CHECKING:
         return record.probed_at is None or record.probed_at < deadline
-    looked = record.seen_at is not None and record.seen_at >= deadline
+    looked = record.machine.seen_at is not None and record.machine.seen_at >= deadline
     return not record.pending and not looked and decision.now < deadline + decision.policy.settle
 
 
 def fail(decision: Decision, fault: Fault) -> Decision:
-    """Failed, and the machine stops costing money unless the request said to keep it."""
+    """Failed, and the machine stops costing money unless the request said to keep it. What is in use, or at
+    its end already, cannot fail any more."""
     record = decision.record
-    again = record.starting_again
-    decision = decision.move(
-        Status.FAILED,
-        fault.code,
-        fault,
-        error=fault,
-        deadline_at=None,
-        pending=None,
-        health_check=None,
-    )
-    if decision.record.status is not Status.FAILED:
+    if not record.may_become(Status.FAILED):
         return decision
-    if again:
+    decision = decision.move(Status.FAILED, fault.code, fault, error=fault, deadline_at=None)
+    if record.starting_again:
         decision = end_startup(decision, fault)
     return decision if record.spec.keep_on_failure else give_up_machine(decision)
 
@@ -164,12 +160,11 @@ def fail(decision: Decision, fault: Fault) -> Decision:
 def give_up_machine(decision: Decision) -> Decision:
     """What never was of use is deleted; what was keeps its disk."""
     record = decision.record
-    if record.machine_id is None:
+    if record.machine.id is None:
         return decision
-    started_again = record.operation is not None and record.operation.kind in (Action.START, Action.RESTART)
-    was_ready = started_again or record.ready_at is not None
-    return decision.add_cleanup(record.machine_id, Action.STOP if was_ready else Action.DELETE)
+    was_ready = (record.operation and record.operation.brings_up) or record.ready_at is not None
+    return decision.add_cleanup(record.machine.id, Action.STOP if was_ready else Action.DELETE)
 
 
 def end_startup(decision: Decision, fault: Fault) -> Decision:
-    return decision.operate("failed", fault).note("startup.failed", fault.code, fault)
+    return decision.advance_operation("failed", fault).add_event("startup.failed", fault.code, fault)

@@ -1,7 +1,7 @@
 """One rented machine as the service remembers it: what was asked for, what is known, what is due."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -49,6 +49,38 @@ class Spec:
 
 
 @dataclass(frozen=True)
+class RentedMachine:
+    """The machine at Novita: what it is, what was last seen of it, and when we asked and acted."""
+
+    id: str | None = None
+    region: str | None = None
+    product_id: str | None = None
+    price: Decimal | None = None  # USD for one GPU and hour
+    bought_at: datetime | None = None
+    boot: BootEstimate | None = None  # how long it may take to come up, from when Novita took our last action
+    novita_status: str | None = None
+    endpoints: tuple[Endpoint, ...] = ()
+    expects_endpoints: bool = False
+    spot_status: str = ""
+    spot_reclaim_at: datetime | None = None
+    looked_at: datetime | None = None  # the step that last asked Novita for it
+    seen_at: datetime | None = None  # when Novita last showed it
+    missing_at: datetime | None = None  # when a get first did not find it
+    needs_look: bool = False  # it may be gone: a get by id is due
+    acted_at: datetime | None = None  # when Novita last took an action of ours
+
+
+@dataclass(frozen=True)
+class PurchaseState:
+    """What the record knows of its purchases, which are items of their own."""
+
+    count: int = 0  # how many create calls were intended
+    unsettled: bool = False  # one of them may still turn out bought
+    unseen_at: datetime | None = None  # when the machine of an unclear one was first looked for in vain
+    read_at: datetime | None = None  # the step that last read them
+
+
+@dataclass(frozen=True)
 class CleanupTask:
     """A machine that must be deleted (or stopped) before this instance is at rest."""
 
@@ -58,6 +90,20 @@ class CleanupTask:
     asked_at: datetime | None = None
     missing_at: datetime | None = None
     checked_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Cleanup:
+    """Machines that are to be given back, and those that are gone."""
+
+    tasks: tuple[CleanupTask, ...] = ()
+    gone: tuple[str, ...] = ()  # machines of ours that Novita confirmed gone
+    vanished: tuple[
+        str, ...
+    ] = ()  # those of them whose end nobody had asked for: never deleted if they return
+
+    def task(self, machine_id: str | None) -> CleanupTask | None:
+        return next((task for task in self.tasks if task.machine_id == machine_id), None)
 
 
 @dataclass(frozen=True)
@@ -72,10 +118,16 @@ class Operation:
     phases: tuple[tuple[str, datetime], ...] = ()
     attempts: int = 0
     error: Fault | None = None
+    pending: bool = False  # Novita has not taken its call yet
+    health_check: HealthCheck | None = None  # how a start is known to have succeeded
 
     @property
     def ended(self) -> bool:
         return self.status in ("completed", "failed")
+
+    @property
+    def brings_up(self) -> bool:
+        return self.kind in (Action.START, Action.RESTART)
 
     def to(self, status: str, at: datetime, error: Fault | None = None) -> "Operation":
         if self.ended or self.status == status:
@@ -132,6 +184,7 @@ class Purchase:
     machine_id: str | None = None
     ended_at: datetime | None = None  # when the outcome became known
     fault: Fault | None = None
+    unknown: Mapping[str, Any] = field(default_factory=dict)  # stored by a newer version, and kept as it is
 
     @property
     def settled(self) -> bool:
@@ -170,54 +223,37 @@ class Instance:
     version: int = 0  # raised by every write; a write over another version is refused
     token: str = ""  # changed by every step; a message with another token is out of date
     sequence: int = 0  # of the last event
-    purchases: int = 0  # how many create calls were intended
-    unsettled: bool = False  # a purchase may still turn out bought
-    unseen_at: datetime | None = None  # when the machine of an unclear purchase was first looked for in vain
-    gone: tuple[str, ...] = ()  # machines of ours that Novita confirmed gone
-    vanished: tuple[
-        str, ...
-    ] = ()  # those of them whose end nobody had asked for: never deleted if they return
-    machine_id: str | None = None
-    region: str | None = None
-    product_id: str | None = None
-    price: Decimal | None = None  # USD for one GPU and hour
-    bought_at: datetime | None = None
-    boot: BootEstimate | None = None  # how long it may take to come up, from when Novita took our last action
-    novita_status: str | None = None
-    endpoints: tuple[Endpoint, ...] = ()
-    expects_endpoints: bool = False
-    spot_status: str = ""
-    spot_reclaim_at: datetime | None = None
-    reviewed_at: datetime | None = None  # the step that last read the purchases
-    looked_at: datetime | None = None  # the step that last asked Novita for the machine
+    machine: RentedMachine = RentedMachine()
+    purchases: PurchaseState = PurchaseState()
+    cleanup: Cleanup = Cleanup()
+    operation: Operation | None = None  # the last one
+    health: Mapping[str, Any] | None = None
     probed_at: datetime | None = None  # the step that last asked the application
-    seen_at: datetime | None = None  # when Novita last showed the machine
-    missing_at: datetime | None = None  # when a get first did not find it
-    needs_look: bool = False  # it may be gone: a get by id is due
-    acted_at: datetime | None = None  # when Novita last took an action of ours
     ready_at: datetime | None = None
     last_used_at: datetime | None = None  # kept apart, and filled in where it is shown
-    pending: Action | None = None  # asked for, not yet taken by Novita
-    duties: tuple[CleanupTask, ...] = ()
-    operation: Operation | None = None
-    health: Mapping[str, Any] | None = None
-    health_check: HealthCheck | None = None  # of the start under way
     error: Fault | None = None
     waiting: Fault | None = None  # why the next step has not been possible yet
+    unknown: Mapping[str, Any] = field(default_factory=dict)  # stored by a newer version, and kept as it is
 
     @property
     def at_rest(self) -> bool:
-        busy = self.duties or self.unsettled or self.pending or self.needs_look
+        busy = self.cleanup.tasks or self.purchases.unsettled or self.pending or self.machine.needs_look
         return self.status in AT_REST and not busy
 
     @property
-    def machine(self) -> str | None:
+    def live_machine_id(self) -> str | None:
         """The machine that it has, unless Novita has confirmed that it is no more."""
-        return None if self.machine_id in self.gone else self.machine_id
+        return None if self.machine.id in self.cleanup.gone else self.machine.id
 
     def gave_up(self, machine_id: str) -> bool:
         """It ended because the machine had vanished: one that is back may be somebody else's."""
-        return self.status is Status.TERMINATED and machine_id in self.vanished
+        return self.status is Status.TERMINATED and machine_id in self.cleanup.vanished
+
+    @property
+    def pending(self) -> Action | None:
+        """What was asked for and Novita has not taken yet."""
+        operation = self.operation
+        return operation.kind if operation and operation.pending and not operation.ended else None
 
     @property
     def queue(self) -> Queue:
@@ -230,15 +266,20 @@ class Instance:
     def starting_again(self) -> bool:
         """A start or restart is under way, rather than the first boot after a purchase."""
         operation = self.operation
-        return (
-            operation is not None and not operation.ended and operation.kind in (Action.START, Action.RESTART)
-        )
+        return operation is not None and not operation.ended and operation.brings_up
 
     @property
     def coming_up(self) -> bool:
         """A machine that has yet to be of use, also where Novita moves it meanwhile."""
         moved = self.status is Status.MIGRATING and (self.starting_again or self.ready_at is None)
         return moved or self.status in (Status.STARTING, Status.HEALTH_CHECKING)
+
+    @property
+    def health_check(self) -> HealthCheck | None:
+        """The one that says when the boot under way has succeeded."""
+        return (
+            self.operation.health_check if self.operation and self.starting_again else self.spec.health_check
+        )
 
     def may_become(self, status: Status) -> bool:
         return status in NEXT[self.status]

@@ -37,8 +37,10 @@ class PollingPace:
 
 def last_action_at(record: Instance, machine_id: str) -> datetime:
     """When Novita last took an action on the machine: what it showed before that is out of date."""
-    asked = [task.asked_at for task in record.duties if task.machine_id == machine_id and task.asked_at]
-    acted = [record.acted_at] if machine_id == record.machine_id and record.acted_at else []
+    asked = [
+        task.asked_at for task in record.cleanup.tasks if task.machine_id == machine_id and task.asked_at
+    ]
+    acted = [record.machine.acted_at] if machine_id == record.machine.id and record.machine.acted_at else []
     return max((*asked, *acted), default=record.created_at)
 
 
@@ -48,11 +50,11 @@ def list_suffices(record: Instance, machine: Machine) -> bool:
     reading = machine_state(machine)
     if reading is MachineState.GONE:
         return False
-    if reading is not MachineState.RUNNING or machine.id != record.machine_id:
+    if reading is not MachineState.RUNNING or machine.id != record.machine.id:
         return True
     if record.status is Status.STARTING and not record.starting_again:
-        shown = replace(machine, endpoints=known_endpoints(machine.endpoints, record.endpoints))
-        return has_addresses(shown, expected=record.expects_endpoints)
+        shown = replace(machine, endpoints=known_endpoints(machine.endpoints, record.machine.endpoints))
+        return has_addresses(shown, expected=record.machine.expects_endpoints)
     return record.status is not Status.STARTING and record.status is not Status.MIGRATING
 
 

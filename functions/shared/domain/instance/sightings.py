@@ -4,9 +4,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from functions.shared.domain.errors import Fault
-from functions.shared.domain.instance import health
 from functions.shared.domain.instance.boot_times import BootTime
 from functions.shared.domain.instance.decision import Decision, Policy
+from functions.shared.domain.instance.health import probe_targets
 from functions.shared.domain.instance.machine import (
     Endpoint,
     Machine,
@@ -16,43 +16,39 @@ from functions.shared.domain.instance.machine import (
 )
 from functions.shared.domain.instance.progress import end_startup, fail
 from functions.shared.domain.instance.record import Action, CleanupTask, Instance
-from functions.shared.domain.instance.status import Status
+from functions.shared.domain.instance.status import COMING_UP, OFF, OVER, Status
 
-_OFF = frozenset({Status.STOPPED, Status.EXITED})
-_COMES_UP = _OFF | {Status.STARTING, Status.MIGRATING}
-_LEAVING = frozenset({"toRemove", "removing", "toStop", "stopping"})
+_LEAVING = frozenset({"toRemove", "removing", "toStop", "stopping"})  # Novita's words
 
 
 def seen(decision: Decision, machine: Machine, began: datetime) -> Decision:
-    if task := _cleanup_of(decision, machine.id):
-        decision = _cleanup_seen(decision, task, machine, began)
-    record = decision.record
-    if machine.id != record.machine_id or machine.id in record.gone:
+    if task := decision.record.cleanup.task(machine.id):
+        decision = _task_seen(decision, task, machine, began)
+    record, known = decision.record, decision.record.machine
+    if machine.id != record.live_machine_id:
         return decision
-    decision = decision.having(looked_at=decision.step)
+    decision = decision.change_machine(looked_at=decision.step)
     if stale(decision, began):
         return decision
     if machine_state(machine) is MachineState.GONE:
         return gone(decision, machine.id)
-    decision = decision.having(
-        seen_at=max(began, record.seen_at or began),
+    decision = decision.change_machine(
+        seen_at=max(began, known.seen_at or began),
         missing_at=None,
         needs_look=False,
         novita_status=machine.status,
-        region=machine.region or record.region,
-        endpoints=known_endpoints(machine.endpoints, record.endpoints),
+        region=machine.region or known.region,
+        endpoints=known_endpoints(machine.endpoints, known.endpoints),
         spot_status=machine.spot_status,
         spot_reclaim_at=machine.spot_reclaim_at,
-        waiting=record.waiting if record.pending or record.duties else None,
-    )
+    ).change(waiting=record.waiting if record.pending or record.cleanup.tasks else None)
     if record.pending:
         if not _as_asked(record, machine):
             return decision
-        decision = decision.having(pending=None)
+        decision = decision.change_operation(pending=False)
     after = _follow(decision, machine, began)
-    came_up = (
-        record.status is Status.STARTING and machine_state(machine) is MachineState.RUNNING and after.events
-    )
+    running = machine_state(machine) is MachineState.RUNNING
+    came_up = record.status is Status.STARTING and running and after.events
     return replace(after, boot_time=_boot_time(record, began)) if came_up else after
 
 
@@ -60,80 +56,79 @@ def _as_asked(record: Instance, machine: Machine) -> bool:
     """What is still to be asked for is so already. That it runs is only believed of a look by id, which
     Novita's refusal to start it made due: what a list shows may be from before it was stopped."""
     if record.pending is Action.START:
-        return record.needs_look and machine_state(machine) is MachineState.RUNNING
+        return record.machine.needs_look and machine_state(machine) is MachineState.RUNNING
     return record.pending is Action.STOP and machine_state(machine) is MachineState.EXITED
 
 
 def not_found(decision: Decision, machine_id: str, began: datetime) -> Decision:
     record, policy = decision.record, decision.policy
-    if task := _cleanup_of(decision, machine_id):
+    if task := record.cleanup.task(machine_id):
         current = began >= task.seen_at and (task.asked_at is None or began > task.asked_at)
         if current and _confirmed_gone(task.missing_at, began, policy):
             return gone(decision, machine_id)
         missing_at = task.missing_at or began if current else task.missing_at
-        decision = decision.with_cleanup(replace(task, missing_at=missing_at, checked_at=decision.step))
-    if machine_id != record.machine_id or machine_id in record.gone:
+        decision = decision.with_task(replace(task, missing_at=missing_at, checked_at=decision.step))
+    if machine_id != record.live_machine_id:
         return decision
-    decision = decision.having(looked_at=decision.step)
+    decision = decision.change_machine(looked_at=decision.step)
     if stale(decision, began):
         return decision
-    if _confirmed_gone(record.missing_at, began, policy):
+    if _confirmed_gone(record.machine.missing_at, began, policy):
         return gone(decision, machine_id)
-    return decision.having(missing_at=record.missing_at or began, needs_look=True)
+    return decision.change_machine(missing_at=record.machine.missing_at or began, needs_look=True)
 
 
 def not_listed(decision: Decision, machine_id: str, began: datetime) -> Decision:
     """Absence from a list proves nothing: it makes a get by id due."""
-    record = decision.record
-    if machine_id != record.machine_id or machine_id in record.gone or stale(decision, began):
+    if machine_id != decision.record.live_machine_id or stale(decision, began):
         return decision
-    return decision.having(needs_look=True)
+    return decision.change_machine(needs_look=True)
 
 
 def gone(decision: Decision, machine_id: str) -> Decision:
     """Novita has confirmed that the machine is no more."""
-    task = _cleanup_of(decision, machine_id)
-    duties = tuple(one for one in decision.record.duties if one is not task)
-    decision = decision.having(duties=duties, gone=(*decision.record.gone, machine_id))
+    task = decision.record.cleanup.task(machine_id)
+    decision = decision.without_task(machine_id)
+    cleanup = decision.record.cleanup
+    decision = decision.change_cleanup(gone=(*cleanup.gone, machine_id))
     if task is None or task.action is not Action.DELETE:
-        decision = decision.having(vanished=(*decision.record.vanished, machine_id))
-    if machine_id != decision.record.machine_id:
+        decision = decision.change_cleanup(vanished=(*cleanup.vanished, machine_id))
+    if machine_id != decision.record.machine.id:
         return decision
-    decision = decision.having(missing_at=None, needs_look=False, novita_status="removed", pending=None)
-    if decision.record.coming_up:
+    decision = decision.change_machine(missing_at=None, needs_look=False, novita_status="removed")
+    record = decision.record
+    if record.coming_up:
         return fail(decision, Fault("STARTUP_FAILED", "The machine vanished at Novita before it was ready"))
-    if decision.record.status in (Status.FAILED, Status.DELETING):
+    if record.status in OVER:
         return decision
     fault = Fault("INSTANCE_NOT_FOUND", "The machine is gone at Novita")
-    owing = decision.record.duties or decision.record.unsettled  # terminated means that nothing is owed
-    after = Status.DELETING if owing else Status.TERMINATED
-    return decision.operate("failed", fault).move(after, fault.message, deadline_at=None)
+    unfinished = record.cleanup.tasks or record.purchases.unsettled  # terminated means that nothing is left
+    after = Status.DELETING if unfinished else Status.TERMINATED
+    return decision.advance_operation("failed", fault).move(after, fault.message, deadline_at=None)
 
 
 def ready(decision: Decision) -> Decision:
     record = decision.record
     again = record.starting_again
-    decision = decision.move(
-        Status.READY, ready_at=record.ready_at or decision.now, deadline_at=None, health_check=None
-    )
-    return (
-        decision.operate("completed").note("startup.completed", health=record.health) if again else decision
-    )
+    decision = decision.move(Status.READY, ready_at=record.ready_at or decision.now, deadline_at=None)
+    if not again:
+        return decision
+    return decision.advance_operation("completed").add_event("startup.completed", health=record.health)
 
 
 def _boot_time(record: Instance, began: datetime) -> BootTime | None:
     """It came up at some time between the sighting before and this one; None if no call of ours, or one for
     something else, was what it came up after."""
-    operation = record.operation if record.starting_again else None
-    if record.acted_at is None or not record.product_id:
+    operation, machine = record.operation if record.starting_again else None, record.machine
+    if machine.acted_at is None or not machine.product_id:
         return None
-    answers_us = record.acted_at >= operation.began_at if operation else record.ready_at is None
+    answers_us = machine.acted_at >= operation.began_at if operation else record.ready_at is None
     if not answers_us:
         return None
-    not_before = max(record.acted_at, record.seen_at or record.acted_at)
-    seconds = (not_before - record.acted_at + (began - not_before) / 2).total_seconds()
+    not_before = max(machine.acted_at, machine.seen_at or machine.acted_at)
+    seconds = (not_before - machine.acted_at + (began - not_before) / 2).total_seconds()
     kind = str(operation.kind) if operation else "create"
-    return BootTime(kind, record.product_id, record.region or "", seconds)
+    return BootTime(kind, machine.product_id, machine.region or "", seconds)
 
 
 def known_endpoints(shown: tuple[Endpoint, ...], known: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
@@ -144,7 +139,7 @@ def known_endpoints(shown: tuple[Endpoint, ...], known: tuple[Endpoint, ...]) ->
 def stale(decision: Decision, began: datetime) -> bool:
     """Asked before Novita took our last action, so that what it says may be from before, too; or asked
     before something newer that is known already."""
-    acted_at, seen_at = decision.record.acted_at, decision.record.seen_at
+    acted_at, seen_at = decision.record.machine.acted_at, decision.record.machine.seen_at
     return (acted_at is not None and began <= acted_at) or (seen_at is not None and began < seen_at)
 
 
@@ -158,38 +153,39 @@ def _follow(decision: Decision, machine: Machine, began: datetime) -> Decision:
     """Let our status follow what the machine is seen to be."""
     record = decision.record
     match machine_state(machine):
-        case MachineState.RUNNING if record.status in _COMES_UP:
-            shown = replace(machine, endpoints=record.endpoints)
-            if has_addresses(shown, expected=record.expects_endpoints):
+        case MachineState.RUNNING if record.status in COMING_UP | OFF:
+            shown = replace(machine, endpoints=record.machine.endpoints)
+            if has_addresses(shown, expected=record.machine.expects_endpoints):
                 return _running(decision)
             # Nobody waits for what is off: a look by id is due, which knows more than a list.
-            return decision.having(needs_look=True) if record.status in _OFF else decision
+            return decision.change_machine(needs_look=True) if record.status in OFF else decision
         case MachineState.RUNNING if record.status is Status.STOPPING:
             return _stop_again(decision, began)
         case MachineState.RUNNING if record.status is Status.FAILED and not record.spec.keep_on_failure:
             # By hand, or by a start that came late; what has failed must not cost money.
             return decision.add_cleanup(machine.id, Action.STOP)
         case MachineState.EXITED if record.status is Status.STOPPING:
-            return decision.move(Status.STOPPED, pending=None).operate("completed")
-        case MachineState.EXITED if record.status not in _OFF | {Status.FAILED}:
+            return decision.move(Status.STOPPED).advance_operation("completed")
+        case MachineState.EXITED if record.may_become(Status.EXITED):
             return _exited(decision, machine, began)
-        case MachineState.MIGRATING if record.status not in (Status.FAILED, Status.STOPPING):
+        case MachineState.MIGRATING if record.may_become(Status.MIGRATING):
             return _migrating(decision)
     return decision
 
 
 def _running(decision: Decision) -> Decision:
     record = decision.record
-    check = record.health_check if record.starting_again else record.spec.health_check
-    check = check if record.coming_up else None
+    check = record.health_check if record.coming_up else None
     if check is None:
         ready_at = record.ready_at or decision.now
-        return decision.move(Status.RUNNING, ready_at=ready_at, deadline_at=None).operate("completed")
+        decision = decision.move(Status.RUNNING, ready_at=ready_at, deadline_at=None)
+        return decision.advance_operation("completed")
     decision = decision.move(Status.RUNNING, deadline_at=None)
-    if not health.probe_targets(record.endpoints, check):
+    if not probe_targets(record.machine.endpoints, check):
         return ready(decision)
     deadline = decision.now + timedelta(milliseconds=check.max_wait_time_ms)
-    decision = decision.move(Status.HEALTH_CHECKING, deadline_at=deadline).operate("health_checking")
+    decision = decision.move(Status.HEALTH_CHECKING, deadline_at=deadline)
+    decision = decision.advance_operation("health_checking")
     return decision.wait_until(decision.now)  # at once, by the function that can ask the application
 
 
@@ -205,13 +201,12 @@ def _migrating(decision: Decision) -> Decision:
 
 def _exited(decision: Decision, machine: Machine, began: datetime) -> Decision:
     """Novita's own stop or reclaim; soon after a start of ours it may only be an old answer."""
-    record = decision.record
-    again = record.starting_again
-    if again and record.acted_at and began < record.acted_at + decision.policy.settle:
+    again, acted_at = decision.record.starting_again, decision.record.machine.acted_at
+    if again and acted_at and began < acted_at + decision.policy.settle:
         return decision
     reclaimed = machine.spot_status not in ("", "running") or machine.spot_reclaim_at is not None
     reason = "reclaimed by Novita" if reclaimed else "stopped at Novita"
-    decision = decision.move(Status.EXITED, reason, deadline_at=None, health_check=None)
+    decision = decision.move(Status.EXITED, reason, deadline_at=None)
     if not again:
         return decision
     return end_startup(decision, Fault("STARTUP_FAILED", f"The machine exited while starting: {reason}"))
@@ -219,32 +214,23 @@ def _exited(decision: Decision, machine: Machine, began: datetime) -> Decision:
 
 def _stop_again(decision: Decision, began: datetime) -> Decision:
     """Still running long after Novita took the stop: ask once more."""
-    acted_at = decision.record.acted_at
+    acted_at = decision.record.machine.acted_at
     overdue = acted_at is None or began - acted_at >= decision.policy.settle
-    return decision.having(pending=Action.STOP) if overdue else decision
+    return decision.change_operation(pending=True) if overdue else decision
 
 
-def _cleanup_of(decision: Decision, machine_id: str) -> CleanupTask | None:
-    return next((task for task in decision.record.duties if task.machine_id == machine_id), None)
-
-
-def _cleanup_seen(decision: Decision, task: CleanupTask, machine: Machine, began: datetime) -> Decision:
+def _task_seen(decision: Decision, task: CleanupTask, machine: Machine, began: datetime) -> Decision:
     if task.asked_at and began <= task.asked_at:
-        return decision.with_cleanup(replace(task, checked_at=decision.step))
-    reading = machine_state(machine)
-    if reading is MachineState.GONE:
+        return decision.with_task(replace(task, checked_at=decision.step))
+    state = machine_state(machine)
+    if state is MachineState.GONE:
         return gone(decision, machine.id)
-    if task.action is Action.STOP and reading is MachineState.EXITED:
-        return decision.having(duties=tuple(d for d in decision.record.duties if d is not task))
+    if task.action is Action.STOP and state is MachineState.EXITED:
+        return decision.without_task(machine.id)
     # Still there long after Novita took the call: ask once more.
     overdue = task.asked_at is not None and began - task.asked_at >= decision.policy.settle
     asked_at = None if overdue and machine.status not in _LEAVING else task.asked_at
-    return decision.with_cleanup(
-        replace(
-            task,
-            seen_at=max(began, task.seen_at),
-            missing_at=None,
-            checked_at=decision.step,
-            asked_at=asked_at,
-        )
+    seen_at = max(began, task.seen_at)
+    return decision.with_task(
+        replace(task, seen_at=seen_at, missing_at=None, checked_at=decision.step, asked_at=asked_at)
     )

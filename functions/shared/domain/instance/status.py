@@ -56,10 +56,23 @@ NEXT: dict[Status, frozenset[Status]] = {
     Status.TERMINATED: frozenset(),
 }
 
-# Nothing is due for these on their own account; a duty towards a machine still may be.
-AT_REST = frozenset(
-    {Status.RUNNING, Status.READY, Status.STOPPED, Status.EXITED, Status.FAILED, Status.TERMINATED}
+# What each status counts as. Whatever asks for a group of statuses asks here.
+OFF = frozenset({Status.STOPPED, Status.EXITED})
+UP = frozenset({Status.RUNNING, Status.HEALTH_CHECKING, Status.READY})
+COMING_UP = frozenset({Status.STARTING, Status.MIGRATING})
+OVER = frozenset({Status.DELETING, Status.FAILED, Status.TERMINATED})
+# Nothing is due for these on their own account; a clean-up still may be.
+AT_REST = frozenset({Status.RUNNING, Status.READY, Status.FAILED, Status.TERMINATED}) | OFF
+# Novita is asked in every step how far the machine is.
+ON_THE_MOVE = COMING_UP | {Status.STOPPING}
+# A boot deadline ends these, after a look that was made later than the deadline.
+WITH_BOOT_DEADLINE = COMING_UP | {Status.HEALTH_CHECKING}
+# There is no machine yet, or none any more.
+WITHOUT_MACHINE = frozenset({Status.CREATING, Status.TERMINATED})
+# Our call is on its way, so that Novita may show what was before it.
+BEING_ENDED = frozenset({Status.STOPPING, Status.DELETING})
+STOPPABLE = frozenset(status for status, following in NEXT.items() if Status.STOPPING in following)
+RESTARTABLE = UP
+STARTABLE = frozenset(status for status, following in NEXT.items() if Status.STARTING in following) - (
+    UP | {Status.CREATING}
 )
-STARTABLE = frozenset({Status.EXITED, Status.STOPPED, Status.FAILED})
-RESTARTABLE = frozenset({Status.RUNNING, Status.HEALTH_CHECKING, Status.READY})
-STOPPABLE = RESTARTABLE | {Status.STARTING, Status.MIGRATING, Status.FAILED}

@@ -7,11 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from functions.shared.domain.delivery.webhooks import (
-    Again,
-    AttemptOutcome,
-    Delivered,
-    Ended,
-    Exhausted,
+    DeliveryState,
     after_attempt,
     read_waits,
 )
@@ -20,26 +16,29 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 WAITS = read_waits("5,300,1800,7200,18000,36000,50400,72000,86400")
 
 
-def judged(
-    status: int | None, retry_after: str = "", attempt: int = 1, chance: float = 0.5
-) -> AttemptOutcome:
+Outcome = tuple[DeliveryState, datetime | None]
+
+
+def judged(status: int | None, retry_after: str = "", attempt: int = 1, chance: float = 0.5) -> Outcome:
     headers = {"Retry-After": retry_after} if retry_after else {}
     return after_attempt(status, headers, now=NOW, attempt=attempt, waits=WAITS, random=lambda: chance)
 
 
-def wait_of(verdict: AttemptOutcome) -> float:
-    assert isinstance(verdict, Again)
-    return (verdict.at - NOW).total_seconds()
+def wait_of(verdict: Outcome) -> float:
+    state, again_at = verdict
+    assert state is DeliveryState.PENDING
+    assert again_at
+    return (again_at - NOW).total_seconds()
 
 
 @pytest.mark.parametrize("status", [200, 201, 204, 299])
 def test_any_2xx_is_delivered(status: int) -> None:
-    assert judged(status, attempt=99) == Delivered()
+    assert judged(status, attempt=99) == (DeliveryState.DELIVERED, None)
 
 
 def test_gone_ends_it_for_good() -> None:
-    assert judged(410) == Ended("410")
-    assert judged(410, attempt=99) == Ended("410")
+    assert judged(410) == (DeliveryState.ENDED, None)
+    assert judged(410, attempt=99) == (DeliveryState.ENDED, None)
 
 
 @pytest.mark.parametrize("status", [None, 101, 301, 302, 307, 400, 404, 429, 500, 503])
@@ -49,8 +48,8 @@ def test_everything_else_is_tried_again(status: int | None) -> None:
 
 def test_the_waits_follow_the_schedule_and_then_it_is_exhausted() -> None:
     assert [wait_of(judged(500, attempt=number)) for number in range(1, 10)] == list(WAITS)
-    assert judged(500, attempt=10) == Exhausted()
-    assert judged(503, "10", attempt=10) == Exhausted()
+    assert judged(500, attempt=10) == (DeliveryState.EXHAUSTED, None)
+    assert judged(503, "10", attempt=10) == (DeliveryState.EXHAUSTED, None)
 
 
 @given(st.floats(0, 1, exclude_max=True), st.integers(1, 9))
@@ -94,7 +93,7 @@ def test_retry_after_counts_only_with_429_and_503() -> None:
 def test_header_names_are_found_in_any_case() -> None:
     verdict = after_attempt(429, {"retry-after": "60"}, now=NOW, attempt=1, waits=WAITS, random=lambda: 0.5)
 
-    assert verdict == Again(NOW + timedelta(seconds=60))
+    assert verdict == (DeliveryState.PENDING, NOW + timedelta(seconds=60))
 
 
 @pytest.mark.parametrize("text", ["5,-1", "nan", "5,x", "inf"])

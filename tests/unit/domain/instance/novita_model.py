@@ -32,10 +32,11 @@ from functions.shared.domain.instance.observations import (
     UnknownMachine,
     WriteOffPurchase,
 )
+from functions.shared.domain.instance.purchases import intend
 from functions.shared.domain.instance.record import Action, Instance, Purchase, PurchaseOutcome, Queue, Spec
 from functions.shared.domain.instance.status import Status
 from functions.shared.engine.step import combined
-from tests.unit.builders import HTTP, NOW, POLICY, created, new_machine, new_report
+from tests.unit.builders import HTTP, NOW, POLICY, changed, created, new_machine, new_report
 from tests.unit.domain.instance.promises import (
     assert_due_unless_at_rest,
     assert_follows,
@@ -121,7 +122,7 @@ class Model:
     def __init__(self, spec: Spec, boot: BootEstimate | None = None) -> None:
         self.now = NOW
         first = created()
-        self.record: Instance = replace(first.record, spec=spec, boot=boot)
+        self.record: Instance = changed(first.record, spec=spec, boot=boot)
         self.machines: dict[str, Sim] = {}
         self.books: dict[int, Purchase] = {}
         self.told: set[str] = set()
@@ -172,10 +173,10 @@ class Model:
         self.told |= told
         assert_nothing_forgotten(record, self.told)
         if record.status is Status.TERMINATED is not before.status:
-            assert not record.duties
-            assert not record.unsettled
+            assert not record.cleanup.tasks
+            assert not record.purchases.unsettled
             bought = {one.machine_id for one in self.books.values() if one.machine_id}
-            assert bought <= set(record.gone), "terminated with a machine that nobody saw gone"
+            assert bought <= set(record.cleanup.gone), "terminated with a machine that nobody saw gone"
             assert all(one.settled for one in self.books.values())
         self.record = replace(record, version=record.version + 1)
         return self.record
@@ -231,11 +232,11 @@ class Model:
         assert all(one.settled for one in self.books.values()), "bought beside an open purchase"
         if fault == "sold out":
             return decision, CallPostponed(Fault("NO_OPTIMAL_PRODUCT_ANY_REGION", "none"), 30)
-        number = decision.record.purchases + 1
+        number = decision.record.purchases.count + 1
         purchase = Purchase(
             "inst", number, f"ours-{number}", PurchaseOutcome.INTENDED, self.now, self.now + LEASE
         )
-        intending = decision.having(purchases=number, unsettled=True, next_check_at=purchase.lease_until)
+        intending = intend(decision, purchase)
         assert number not in self.books
         stored = self.save(replace(intending, call=None))
         self.books[number] = purchase
@@ -321,19 +322,23 @@ class Model:
     def sweep(self) -> None:
         """Novita's list against the record."""
         record, shown = self.record, {one.id: one for one in self.shown()}
-        own = record.machine_id if record.machine_id not in record.gone else None
+        own = record.machine.id if record.machine.id not in record.cleanup.gone else None
         if own and own in shown:
             self.observe(self._look(own, self.now))
         elif own:
             self.observe(NotListed(own, self.now))
         for machine in shown.values():
-            known = {self.record.machine_id, *self.record.gone, *(d.machine_id for d in self.record.duties)}
+            known = {
+                self.record.machine.id,
+                *self.record.cleanup.gone,
+                *(d.machine_id for d in self.record.cleanup.tasks),
+            }
             if machine.id not in known:
                 purchase = self.books[machine.purchase]
                 self.books[purchase.number] = replace(
                     purchase, outcome=PurchaseOutcome.BOUGHT, machine_id=machine.id, ended_at=self.now
                 )
-                self.observe(UnknownMachine(machine.id, booked=True))
+                self.observe(UnknownMachine(machine.id, recorded=True))
 
     def last_retry_failed(self) -> None:
         if self.record.next_check_at is not None:

@@ -15,6 +15,7 @@ def assert_follows(before: Instance, decision: Decision) -> None:
             assert event.status in NEXT[status], f"{status} cannot become {event.status}"
             assert event.type == f"instance.{event.status}"
             status = event.status
+    assert decision.illegal_moves == (), "a rule asked for what the table does not allow"
     assert record.status is status, "a status changed without its event"
     assert record.sequence == before.sequence + len(decision.events)
     bought_anew = status is Status.CREATING and before.status is not status
@@ -27,5 +28,5 @@ def assert_due_unless_at_rest(decision: Decision) -> None:
 
 
 def assert_nothing_forgotten(record: Instance, told: set[str]) -> None:
-    known = {record.machine_id, *record.gone, *(duty.machine_id for duty in record.duties)}
+    known = {record.machine.id, *record.cleanup.gone, *(duty.machine_id for duty in record.cleanup.tasks)}
     assert told <= known, f"forgotten: {told - known}"

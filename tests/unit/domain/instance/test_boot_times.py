@@ -24,10 +24,10 @@ from tests.unit.builders import (
     POLICY,
     after,
     ago,
-    new_cleanup_task,
     new_instance,
     new_machine,
     new_operation,
+    new_task,
 )
 
 INTERVAL = 30.0
@@ -168,8 +168,8 @@ def test_a_deadline_comes_before_a_likely_time() -> None:
     assert on_its_way(starting(boot=BOOT, deadline_at=after(20))).next_check_at == after(20)
 
 
-DELETING_ANOTHER = {"duties": (new_cleanup_task(Action.DELETE, "m-2", asked_at=ago(5), checked_at=NOW),)}
-OPEN_BOOKS = {"unsettled": True, "reviewed_at": NOW}
+DELETING_ANOTHER = {"tasks": (new_task(Action.DELETE, "m-2", asked_at=ago(5), checked_at=NOW),)}
+OPEN_BOOKS = {"unsettled": True, "read_at": NOW}
 
 
 @pytest.mark.parametrize("busy", [DELETING_ANOTHER, OPEN_BOOKS])

@@ -28,11 +28,11 @@ from tests.unit.builders import (
     ago,
     created,
     deciding,
-    new_cleanup_task,
     new_instance,
     new_machine,
     new_operation,
     new_spec,
+    new_task,
 )
 
 CHECK = HealthCheck(max_wait_time_ms=60_000)
@@ -143,7 +143,7 @@ def test_after_a_start_has_ended_another_may_begin() -> None:
 @pytest.mark.parametrize("command", [start, stop])
 @pytest.mark.parametrize(
     "without",
-    [{"machine_id": None}, {"gone": (OWN,)}, {"duties": (new_cleanup_task(Action.DELETE),)}],
+    [{"machine_id": None}, {"gone": (OWN,)}, {"tasks": (new_task(Action.DELETE),)}],
     ids=["never had one", "gone", "being deleted"],
 )
 def test_failed_without_a_machine_can_be_neither_started_nor_stopped(
@@ -156,19 +156,21 @@ def test_failed_without_a_machine_can_be_neither_started_nor_stopped(
 
 
 def test_a_start_of_a_failed_one_drops_the_duty_to_stop_it() -> None:
-    surplus = new_cleanup_task(machine_id="m-surplus")
-    record = new_instance(Status.FAILED, duties=(new_cleanup_task(Action.STOP), surplus))
+    surplus = new_task(machine_id="m-surplus")
+    record = new_instance(Status.FAILED, tasks=(new_task(Action.STOP), surplus))
 
-    assert start(deciding(record)).record.duties == (surplus,)
+    assert start(deciding(record)).record.cleanup.tasks == (surplus,)
 
 
 def test_a_delete_gives_the_machine_back_even_if_it_was_to_be_stopped() -> None:
-    stopping = new_instance(Status.FAILED, duties=(new_cleanup_task(Action.STOP, asked_at=ago(60)),))
+    stopping = new_instance(Status.FAILED, tasks=(new_task(Action.STOP, asked_at=ago(60)),))
 
     for record in (new_instance(Status.READY), stopping):
         decision = delete(deciding(record))
 
-        assert [(duty.machine_id, duty.action) for duty in decision.record.duties] == [(OWN, Action.DELETE)]
+        assert [(duty.machine_id, duty.action) for duty in decision.record.cleanup.tasks] == [
+            (OWN, Action.DELETE)
+        ]
         assert decide(decision.record, Tick(), NOW, POLICY).call == Act(Action.DELETE, OWN)
 
 
@@ -181,7 +183,7 @@ def test_a_delete_takes_back_whatever_was_asked_for_before(status: Status) -> No
     deleted = delete(deciding(record)).record
 
     assert (deleted.pending, deleted.health_check, deleted.deadline_at) == (None, None, None)
-    assert deleted.unsettled
+    assert deleted.purchases.unsettled
 
 
 def test_deleting_twice_changes_nothing_the_second_time() -> None:
@@ -263,7 +265,7 @@ def test_an_imported_machine_is_as_novita_shows_it_and_kept(shown: str, status: 
     )
 
     record = decision.record
-    assert (record.status, record.machine_id, record.sequence) == (status, OWN, 1)
+    assert (record.status, record.machine.id, record.sequence) == (status, OWN, 1)
     assert record.spec.keep_on_failure
     assert (record.next_check_at is None) == record.at_rest == (status is not Status.STARTING)
 
@@ -274,8 +276,8 @@ def test_a_redrive_buys_anew_what_failed_without_a_machine() -> None:
     decision = begin_again(deciding(record))
 
     again = decision.record
-    assert (again.status, again.machine_id, again.gone) == (Status.CREATING, None, (OWN,))
-    assert (again.purchases, again.sequence, again.version) == (2, 10, record.version)
+    assert (again.status, again.machine.id, again.cleanup.gone) == (Status.CREATING, None, (OWN,))
+    assert (again.purchases.count, again.sequence, again.version) == (2, 10, record.version)
     assert again.deadline_at == NOW + POLICY.purchase_wait
     assert again.next_check_at == NOW
 
@@ -285,7 +287,7 @@ def test_a_redrive_buys_anew_what_failed_without_a_machine() -> None:
     [
         *(new_instance(status) for status in Status),
         new_instance(Status.FAILED, gone=(OWN,), unsettled=True),
-        new_instance(Status.FAILED, gone=(OWN,), duties=(new_cleanup_task(machine_id="m-2"),)),
+        new_instance(Status.FAILED, gone=(OWN,), tasks=(new_task(machine_id="m-2"),)),
     ],
     ids=lambda record: record.status,
 )

@@ -10,7 +10,7 @@ from functions.shared.domain.instance.comparison import Comparison, compare
 from functions.shared.domain.instance.machine import Machine
 from functions.shared.domain.instance.record import Action, Instance
 from functions.shared.domain.instance.status import Status
-from tests.unit.builders import NOW, ago, new_cleanup_task, new_instance, new_machine
+from tests.unit.builders import NOW, ago, changed, new_instance, new_machine, new_task
 
 OURS, THEIRS = "0123abcd", "9999zzzz"
 SETTLED = ago(120)  # what was seen after this may not be in the list yet
@@ -18,7 +18,7 @@ SETTLED = ago(120)  # what was seen after this may not be in the list yet
 
 def having(machine_id: str, status: Status = Status.RUNNING, **changes: Any) -> Instance:
     fields: dict[str, Any] = {"machine_id": machine_id, "seen_at": ago(600)} | changes
-    return replace(new_instance(status), id=new_instance_id(NOW), **fields)
+    return changed(new_instance(status), id=new_instance_id(NOW), **fields)
 
 
 def marked(record: Instance, machine_id: str, purchase: int = 1, deployment: str = OURS) -> Machine:
@@ -79,7 +79,7 @@ def test_a_mark_whose_record_has_another_machine_is_astray_with_its_purchase() -
 
 @pytest.mark.parametrize("status", [Status.CREATING, Status.DELETING, Status.FAILED, Status.TERMINATED])
 def test_a_machine_that_turns_up_late_is_astray(status: Status) -> None:
-    record = replace(having("m-1", status), machine_id=None)
+    record = changed(having("m-1", status), machine_id=None)
 
     found = compared([marked(record, "m-1")], record, live=status is not Status.TERMINATED)
 
@@ -88,11 +88,11 @@ def test_a_machine_that_turns_up_late_is_astray(status: Status) -> None:
 
 
 def test_what_is_being_given_back_is_no_news() -> None:
-    record = having("m-1", duties=(new_cleanup_task(machine_id="m-2"),))
+    record = having("m-1", tasks=(new_task(machine_id="m-2"),))
 
     found = compared([marked(record, "m-1"), marked(record, "m-2", purchase=2)], record)
 
-    assert (found.unknown, found.returned, found.orphans) == ((), (), ())
+    assert (found.unknown, found.reappeared, found.orphans) == ((), (), ())
 
 
 def test_what_counted_as_gone_and_is_listed_is_asked_about() -> None:
@@ -100,7 +100,7 @@ def test_what_counted_as_gone_and_is_listed_is_asked_about() -> None:
 
     found = compared([marked(record, "m-1")], record, live=False)
 
-    assert [stray.machine.id for _, stray in found.returned] == ["m-1"]
+    assert [stray.machine.id for _, stray in found.reappeared] == ["m-1"]
     assert not found.unknown
 
 
@@ -121,10 +121,8 @@ def test_what_was_bought_just_now_is_not_missed() -> None:
 
 
 def test_what_we_are_deleting_is_not_missed_and_counts_for_no_alarm() -> None:
-    leaving = [
-        having(f"m-{n}", Status.DELETING, duties=(new_cleanup_task(machine_id=f"m-{n}"),)) for n in range(9)
-    ]
-    stopping = having("m-9", Status.FAILED, duties=(new_cleanup_task(Action.STOP, machine_id="m-9"),))
+    leaving = [having(f"m-{n}", Status.DELETING, tasks=(new_task(machine_id=f"m-{n}"),)) for n in range(9)]
+    stopping = having("m-9", Status.FAILED, tasks=(new_task(Action.STOP, machine_id="m-9"),))
 
     found = compared([], *leaving, stopping)
 
@@ -149,7 +147,7 @@ def test_more_than_three_and_a_fifth_of_what_was_known_is_not_believed(
     known: int, missing: int, braked: bool
 ) -> None:
     records = [having(f"m-{number}") for number in range(known)]
-    listed = [marked(record, record.machine_id or "") for record in records[missing:]]
+    listed = [marked(record, record.machine.id or "") for record in records[missing:]]
 
     assert compared(listed, *records).alarming(0) is braked
 

@@ -119,11 +119,13 @@ def assert_nothing_is_billed_that_nobody_knows(model: Model) -> None:
     """Each live machine is the record's, owed, or of a purchase that is still being settled; one that Novita
     shows only after the settling time is found by the sweep."""
     record = model.record
-    known = {record.machine_id, *(duty.machine_id for duty in record.duties)}
+    known = {record.machine.id, *(duty.machine_id for duty in record.cleanup.tasks)}
     for machine in model.machines.values():
         if machine.live(model.now) and machine.id not in known:
             shown_after = machine.shown_from - model.books[machine.purchase].intended_at
-            assert record.unsettled or shown_after > timedelta(seconds=120), f"{machine.id} is forgotten"
+            assert record.purchases.unsettled or shown_after > timedelta(seconds=120), (
+                f"{machine.id} is forgotten"
+            )
 
 
 def assert_books_balance(model: Model) -> None:
@@ -133,13 +135,13 @@ def assert_books_balance(model: Model) -> None:
     if record.status is Status.TERMINATED:
         assert live == {}
     elif record.status is Status.FAILED:
-        assert live.keys() <= {record.machine_id}
+        assert live.keys() <= {record.machine.id}
         off = all(one.status(now) == "exited" or one.by_hand for one in live.values())
         assert off or record.spec.keep_on_failure
     else:
-        assert live.keys() == {record.machine_id}
+        assert live.keys() == {record.machine.id}
         on = record.status in (Status.RUNNING, Status.READY)
-        assert live[record.machine_id or ""].status(now) == ("running" if on else "exited")
+        assert live[record.machine.id or ""].status(now) == ("running" if on else "exited")
 
 
 def test_an_undisturbed_create_takes_one_purchase_and_few_steps() -> None:
@@ -162,7 +164,7 @@ def test_a_purchase_shown_too_late_is_bought_again_and_the_first_given_back() ->
     model.run_to_rest(50)
 
     assert model.record.status is Status.RUNNING
-    assert model.record.machine_id == "m-2"
+    assert model.record.machine.id == "m-2"
     assert not model.machines["m-1"].live(model.now)
 
 

@@ -30,13 +30,13 @@ from tests.unit.builders import (
     POLICY,
     after,
     ago,
-    new_cleanup_task,
     new_instance,
     new_machine,
     new_operation,
     new_purchase,
     new_report,
     new_spec,
+    new_task,
 )
 
 NO = Fault("NOVITA_REJECTED", "no")
@@ -69,7 +69,7 @@ def test_a_start_that_novita_took_is_timed_from_then(action: Action) -> None:
     decision = decide(bringing_up(action), ActionTaken(Act(action, OWN), NOW), NOW, POLICY)
 
     record = decision.record
-    assert (record.pending, record.acted_at) == (None, NOW)
+    assert (record.pending, record.machine.acted_at) == (None, NOW)
     assert record.deadline_at == NOW + POLICY.boot_wait
     assert [operation.status for operation in decision.operations] == ["monitoring"]
     assert decision.call is None
@@ -91,7 +91,7 @@ def test_a_start_refused_for_capacity_leaves_it_startable_and_deletes_nothing() 
     assert [event.type for event in decision.events] == ["instance.exited", "startup.failed"]
     assert decision.record.operation
     assert (decision.record.operation.status, decision.record.operation.error) == ("failed", FULL)
-    assert decision.record.duties == ()
+    assert decision.record.cleanup.tasks == ()
     assert decision.record.at_rest
 
 
@@ -130,7 +130,7 @@ def test_a_start_in_the_wrong_state_is_asked_for_again_until_the_machine_runs() 
         return decide(decision.record, machine, NOW, POLICY, step=decision.step).record
 
     assert (decision.events, decision.call) == ((), Look(OWN))
-    assert decision.record.needs_look, "a look by id, since lists lag"
+    assert decision.record.machine.needs_look, "a look by id, since lists lag"
     for status in ("stopping", "exited", "starting"):
         assert (shown(status).pending, shown(status).next_check_at) == (Action.START, after(30))
         assert decide(shown(status), Tick(), after(30), POLICY).call == Act(Action.START, OWN)
@@ -165,7 +165,7 @@ def test_a_refused_duty_is_asked_for_again_unless_a_look_shows_it_done(
     action: Action, done: str, wrong_state: bool
 ) -> None:
     """A machine that is off already refuses to be stopped: asking for ever would never come to rest."""
-    record = new_instance(Status.FAILED, duties=(new_cleanup_task(action),))
+    record = new_instance(Status.FAILED, tasks=(new_task(action),))
 
     decision = decide(record, CallRefused(NO, Act(action, OWN), wrong_state=wrong_state), NOW, POLICY)
     still = decide(decision.record, Seen(new_machine("running"), NOW), NOW, POLICY)
@@ -203,18 +203,18 @@ def test_a_postponed_call_without_a_wait_does_not_come_back_at_once() -> None:
 
 def test_a_look_up_that_cannot_be_made_does_not_keep_a_machine_from_being_deleted() -> None:
     """Stop and delete pass an open circuit; the look-ups beside them do not."""
-    record = new_instance(Status.DELETING, unsettled=True, duties=(new_cleanup_task(),))
+    record = new_instance(Status.DELETING, unsettled=True, tasks=(new_task(),))
     unclear = new_purchase(PurchaseOutcome.UNCLEAR, 2)
 
     decision = decide(record, CallPostponed(DOWN, 60), NOW, POLICY)
 
     assert decide(record, Seen(new_machine("running"), ago(90)), NOW, POLICY).call != FindByName(unclear)
     assert decision.call == Act(Action.DELETE, OWN)
-    assert decision.record.unsettled
+    assert decision.record.purchases.unsettled
 
 
 def test_one_machine_that_cannot_be_deleted_does_not_keep_another_from_it() -> None:
-    record = new_instance(Status.DELETING, duties=(new_cleanup_task(), new_cleanup_task(machine_id="m-2")))
+    record = new_instance(Status.DELETING, tasks=(new_task(), new_task(machine_id="m-2")))
 
     first = decide(record, CallPostponed(DOWN, 60), NOW, POLICY)
     second = decide(first.record, CallPostponed(DOWN, 60), NOW, POLICY, step=NOW)
@@ -222,7 +222,7 @@ def test_one_machine_that_cannot_be_deleted_does_not_keep_another_from_it() -> N
     assert first.call == Act(Action.DELETE, "m-2")
     assert second.call is None
     assert second.record.next_check_at == after(60)
-    assert [duty.asked_at for duty in second.record.duties] == [None, None]
+    assert [duty.asked_at for duty in second.record.cleanup.tasks] == [None, None]
 
 
 def test_what_was_waited_for_is_forgotten_once_it_has_come() -> None:
@@ -239,8 +239,8 @@ def test_what_was_waited_for_is_forgotten_once_it_has_come() -> None:
         (new_instance(Status.HEALTH_CHECKING), True),
         (new_instance(Status.STARTING), False),
         (stopping(), False),
-        (new_instance(Status.DELETING, duties=(new_cleanup_task(),)), False),
-        (new_instance(Status.FAILED, duties=(new_cleanup_task(),)), False),
+        (new_instance(Status.DELETING, tasks=(new_task(),)), False),
+        (new_instance(Status.FAILED, tasks=(new_task(),)), False),
     ],
     ids=lambda one: str(getattr(one, "queue", one)),
 )
@@ -319,12 +319,12 @@ def test_an_answer_means_nothing_in_another_status(status: Status) -> None:
 
 
 def test_an_action_taken_on_a_machine_to_be_given_back_is_noted_there() -> None:
-    record = new_instance(Status.RUNNING, duties=(new_cleanup_task(machine_id="m-2"),))
+    record = new_instance(Status.RUNNING, tasks=(new_task(machine_id="m-2"),))
 
     decision = decide(record, ActionTaken(Act(Action.DELETE, "m-2"), NOW), NOW, POLICY)
 
-    assert decision.record.duties[0].asked_at == NOW
-    assert decision.record.acted_at == record.acted_at
+    assert decision.record.cleanup.tasks[0].asked_at == NOW
+    assert decision.record.machine.acted_at == record.machine.acted_at
 
 
 def test_events_after_an_operation_do_not_count_as_its_doing() -> None:

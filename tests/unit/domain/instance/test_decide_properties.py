@@ -42,6 +42,7 @@ from functions.shared.domain.instance.status import Status
 from tests.unit.builders import (
     NOW,
     POLICY,
+    changed,
     created,
     deciding,
     new_machine,
@@ -157,9 +158,9 @@ def test_no_order_of_events_leads_out_of_the_table_or_forgets_a_machine(spec: An
         assert_follows(record, decision)
         assert_nothing_forgotten(decision.record, told)
         if decision.record.status is Status.TERMINATED is not record.status:
-            assert not decision.record.duties
-            assert not decision.record.unsettled
-            assert told <= set(decision.record.gone)
+            assert not decision.record.cleanup.tasks
+            assert not decision.record.purchases.unsettled
+            assert told <= set(decision.record.cleanup.gone)
         if isinstance(decision.call, Buy):
             assert decision.record.status is Status.CREATING
         if isinstance(decision.call, Act) and decision.record.status in (Status.DELETING, Status.TERMINATED):
@@ -179,15 +180,15 @@ def test_a_stale_observation_changes_nothing_wherever_it_arrives(
             record = decide(record, turn.observe(now), now, POLICY).record
         elif decision := commanded(record, turn.command or "", now):
             record = decision.record
-    duties = tuple(replace(duty, asked_at=duty.asked_at or now) for duty in record.duties)
-    record = replace(record, duties=duties, acted_at=now, waiting=None)
-    if record.machine_id is None:
+    duties = tuple(replace(duty, asked_at=duty.asked_at or now) for duty in record.cleanup.tasks)
+    record = changed(record, tasks=duties, acted_at=now, waiting=None)
+    if record.machine.id is None:
         return
     began = now
     stale: dict[str, Observation] = {
-        "seen": Seen(new_machine(word, record.machine_id), began),
-        "missing": NotFoundById(record.machine_id, began),
-        "unlisted": NotListed(record.machine_id, began),
+        "seen": Seen(new_machine(word, record.machine.id), began),
+        "missing": NotFoundById(record.machine.id, began),
+        "unlisted": NotListed(record.machine.id, began),
         "probed": HealthChecked(new_report(healthy=True), began),
     }
 
@@ -200,8 +201,8 @@ def test_a_stale_observation_changes_nothing_wherever_it_arrives(
 
 
 def _lasting(record: Instance) -> Instance:
-    duties = tuple(replace(duty, checked_at=None) for duty in record.duties)
-    return replace(record, duties=duties, looked_at=None, next_check_at=None, waiting=None)
+    duties = tuple(replace(duty, checked_at=None) for duty in record.cleanup.tasks)
+    return changed(record, tasks=duties, looked_at=None, next_check_at=None, waiting=None)
 
 
 def test_the_same_question_has_the_same_answer() -> None:

@@ -29,15 +29,16 @@ from tests.unit.builders import (
     POLICY,
     after,
     ago,
+    changed,
     deciding,
-    new_cleanup_task,
     new_instance,
     new_purchase,
     new_spec,
+    new_task,
 )
 
 CREATING = new_instance(Status.CREATING, deadline_at=after(600))
-UNSETTLED = replace(CREATING, unsettled=True, purchases=1)
+UNSETTLED = changed(CREATING, unsettled=True, purchases=1)
 INTENDED, UNCLEAR = new_purchase(PurchaseOutcome.INTENDED), new_purchase(PurchaseOutcome.UNCLEAR)
 BOUGHT, REFUSED, ABSENT = (
     new_purchase(PurchaseOutcome.BOUGHT),
@@ -52,14 +53,14 @@ def test_with_every_purchase_settled_and_none_bought_one_is_made(settled: tuple[
     decision = decide(UNSETTLED, PurchasesRead(settled), NOW, POLICY)  # type: ignore[arg-type]
 
     assert decision.call == Buy()
-    assert not decision.record.unsettled
+    assert not decision.record.purchases.unsettled
 
 
 def test_while_a_purchase_is_under_way_nobody_buys() -> None:
     decision = decide(CREATING, PurchasesRead((REFUSED, INTENDED)), NOW, POLICY)
 
     assert decision.call is None
-    assert decision.record.unsettled
+    assert decision.record.purchases.unsettled
     assert decision.record.next_check_at == after(30)
 
 
@@ -84,14 +85,14 @@ def test_not_there_within_the_settling_time_waits() -> None:
     decision = decide(UNSETTLED, NameNotListed(unclear, NOW), NOW, POLICY)
 
     assert decision.call is None
-    assert decision.record.unsettled
+    assert decision.record.purchases.unsettled
     assert decision.record.next_check_at == after(1)
 
 
 def test_not_there_twice_after_the_settling_time_is_written_off() -> None:
     unclear = replace(UNCLEAR, ended_at=ago(140))
     abandoned = replace(INTENDED, lease_until=ago(140))
-    looked_for = replace(UNSETTLED, unseen_at=ago(10))
+    looked_for = changed(UNSETTLED, unseen_at=ago(10))
 
     for purchase in (unclear, abandoned):
         assert decide(looked_for, NameNotListed(purchase, NOW), NOW, POLICY).call == WriteOffPurchase(
@@ -104,11 +105,11 @@ def test_not_there_once_or_too_soon_after_another_is_looked_up_again(before: dat
     """30 s ago the settling time was not over, so that one does not count."""
     purchase = replace(UNCLEAR, ended_at=ago(140))
 
-    decision = decide(replace(UNSETTLED, unseen_at=before), NameNotListed(purchase, NOW), NOW, POLICY)
+    decision = decide(changed(UNSETTLED, unseen_at=before), NameNotListed(purchase, NOW), NOW, POLICY)
 
     assert decision.call is None
-    assert decision.record.unsettled
-    assert decision.record.unseen_at == (ago(9) if before == ago(9) else NOW)
+    assert decision.record.purchases.unsettled
+    assert decision.record.purchases.unseen_at == (ago(9) if before == ago(9) else NOW)
 
 
 def test_a_look_up_that_began_before_the_settling_time_was_over_writes_nothing_off() -> None:
@@ -125,10 +126,10 @@ def test_a_bought_machine_is_the_instances_and_its_boot_is_timed_from_then() -> 
     )
 
     record = decision.record
-    assert (record.status, record.machine_id, record.region) == (Status.STARTING, OWN, "EU")
-    assert record.bought_at == record.acted_at == ago(60)
+    assert (record.status, record.machine.id, record.machine.region) == (Status.STARTING, OWN, "EU")
+    assert record.machine.bought_at == record.machine.acted_at == ago(60)
     assert record.deadline_at == ago(60) + POLICY.boot_wait
-    assert not record.unsettled
+    assert not record.purchases.unsettled
     assert decision.call == Look(OWN)
 
 
@@ -143,8 +144,10 @@ def test_of_two_that_turn_up_one_is_adopted_and_the_other_given_back() -> None:
 
     decision = decide(UNSETTLED, PurchasesRead((BOUGHT, second)), NOW, POLICY)
 
-    assert decision.record.machine_id == OWN
-    assert [(duty.machine_id, duty.action) for duty in decision.record.duties] == [("m-2", Action.DELETE)]
+    assert decision.record.machine.id == OWN
+    assert [(duty.machine_id, duty.action) for duty in decision.record.cleanup.tasks] == [
+        ("m-2", Action.DELETE)
+    ]
     assert decision.call == Act(Action.DELETE, "m-2")
 
 
@@ -156,7 +159,7 @@ def test_nobody_buys_for_an_instance_that_is_not_creating(status: Status) -> Non
         decision = decide(record, PurchasesRead(books), NOW, POLICY)
 
         assert decision.call != Buy()
-        assert not decision.record.unsettled
+        assert not decision.record.purchases.unsettled
 
 
 @pytest.mark.parametrize("status", [Status.DELETING, Status.TERMINATED, Status.FAILED])
@@ -175,12 +178,12 @@ def test_one_that_turns_out_bought_on_a_failed_instance_that_keeps_is_its_machin
 
     decision = decide(record, PurchasesRead((BOUGHT,)), NOW, POLICY)
 
-    assert (decision.record.status, decision.record.machine_id) == (Status.FAILED, OWN)
+    assert (decision.record.status, decision.record.machine.id) == (Status.FAILED, OWN)
     assert decision.record.at_rest
 
 
 def test_what_is_gone_is_neither_adopted_nor_given_back_again() -> None:
-    redriven = replace(UNSETTLED, machine_id=OWN, gone=(OWN,))
+    redriven = changed(UNSETTLED, machine_id=OWN, gone=(OWN,))
 
     same = decide(redriven, PurchasesRead((BOUGHT,)), NOW, POLICY)
     another = decide(
@@ -188,7 +191,7 @@ def test_what_is_gone_is_neither_adopted_nor_given_back_again() -> None:
     )
 
     assert same.call == Buy()
-    assert (another.record.machine_id, another.record.duties) == ("m-2", ())
+    assert (another.record.machine.id, another.record.cleanup.tasks) == ("m-2", ())
 
 
 @pytest.mark.parametrize("status", [Status.DELETING, Status.FAILED, Status.RUNNING, Status.TERMINATED])
@@ -200,7 +203,7 @@ def test_an_instance_stays_due_while_a_purchase_may_turn_out_bought(status: Stat
         decision = decide(record, NameNotListed(open_one, NOW), NOW, POLICY) if looked_up.call else looked_up
 
         assert decision.record.status is status
-        assert decision.record.unsettled
+        assert decision.record.purchases.unsettled
         assert decision.record.next_check_at == after(30)
 
 
@@ -208,20 +211,20 @@ def test_a_machine_found_by_its_mark_sends_the_instance_to_its_books() -> None:
     for status in Status:
         record = new_instance(status, gone=(OWN,) if status is Status.TERMINATED else ())
 
-        decision = decide(record, UnknownMachine("m-late", booked=True), NOW, POLICY)
+        decision = decide(record, UnknownMachine("m-late", recorded=True), NOW, POLICY)
 
         assert decision.call == ReadPurchases()
-        assert decision.record.unsettled
+        assert decision.record.purchases.unsettled
 
 
 def test_a_machine_that_no_purchase_explains_is_given_back_but_never_the_instances_own() -> None:
     record = new_instance(Status.RUNNING)
 
-    other = decide(record, UnknownMachine("m-copy", booked=False), NOW, POLICY)
-    own = decide(record, UnknownMachine(OWN, booked=False), NOW, POLICY)
+    other = decide(record, UnknownMachine("m-copy", recorded=False), NOW, POLICY)
+    own = decide(record, UnknownMachine(OWN, recorded=False), NOW, POLICY)
 
     assert other.call == Act(Action.DELETE, "m-copy")
-    assert own.record.duties == ()
+    assert own.record.cleanup.tasks == ()
     assert own.record.at_rest
 
 
@@ -232,18 +235,18 @@ def test_a_machine_that_was_deleted_and_comes_back_is_deleted_again(status: Stat
     decision = decide(record, Reappeared(OWN), NOW, POLICY)
 
     assert decision.call == Act(Action.DELETE, OWN)
-    assert decision.record.gone == ("m-2",)
-    assert decide(record, Reappeared("m-3"), NOW, POLICY).record.gone == (OWN, "m-2")
+    assert decision.record.cleanup.gone == ("m-2",)
+    assert decide(record, Reappeared("m-3"), NOW, POLICY).record.cleanup.gone == (OWN, "m-2")
 
 
 def test_a_machine_that_vanished_and_comes_back_is_told_of_once_and_never_deleted() -> None:
     record = new_instance(Status.READY, next_check_at=None, missing_at=ago(600), seen_at=ago(900))
     ended = decide(record, NotFoundById(OWN, ago(1)), NOW, POLICY).record
-    assert (ended.status, ended.vanished) == (Status.TERMINATED, (OWN,))
+    assert (ended.status, ended.cleanup.vanished) == (Status.TERMINATED, (OWN,))
 
     decision = decide(ended, Reappeared(OWN), after(60), POLICY)
 
-    assert (decision.call, decision.record.duties, decision.record.at_rest) == (None, (), True)
+    assert (decision.call, decision.record.cleanup.tasks, decision.record.at_rest) == (None, (), True)
     assert [event.type for event in decision.events] == ["orphan.detected"]
     assert decide(decision.record, Reappeared(OWN), after(120), POLICY).events == ()
 
@@ -280,13 +283,13 @@ def test_a_kept_machine_that_comes_back_is_kept() -> None:
 
     decision = decide(record, Reappeared(OWN), NOW, POLICY)
 
-    assert (decision.record.gone, decision.record.duties, decision.call) == ((), (), None)
+    assert (decision.record.cleanup.gone, decision.record.cleanup.tasks, decision.call) == ((), (), None)
 
 
 def test_a_duty_that_is_held_is_not_taken_on_twice() -> None:
-    held = new_cleanup_task(machine_id="m-2", asked_at=ago(60))
-    record = new_instance(Status.RUNNING, unsettled=True, duties=(held,))
+    held = new_task(machine_id="m-2", asked_at=ago(60))
+    record = new_instance(Status.RUNNING, unsettled=True, tasks=(held,))
 
     decision = decide(record, PurchasesRead((replace(BOUGHT, machine_id="m-2"),)), NOW, POLICY)
 
-    assert decision.record.duties == (held,)
+    assert decision.record.cleanup.tasks == (held,)

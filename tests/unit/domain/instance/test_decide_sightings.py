@@ -18,11 +18,12 @@ from tests.unit.builders import (
     POLICY,
     after,
     ago,
-    new_cleanup_task,
+    changed,
     new_instance,
     new_machine,
     new_operation,
     new_spec,
+    new_task,
 )
 
 CHECK = HealthCheck()
@@ -80,14 +81,12 @@ SITUATIONS: dict[str, Instance] = {
     "migrating in the first boot, to be checked": new_instance(Status.MIGRATING, spec=CHECKED, **DUE),
     "migrating after a start": new_instance(Status.MIGRATING, **starting_again(**DUE)),
     "failed, machine kept": new_instance(Status.FAILED, spec=new_spec(keep_on_failure=True)),
-    "failed, to be deleted": new_instance(Status.FAILED, duties=(new_cleanup_task(asked_at=ago(60)),)),
-    "failed, to be stopped": new_instance(
-        Status.FAILED, duties=(new_cleanup_task(Action.STOP, asked_at=ago(60)),)
-    ),
+    "failed, to be deleted": new_instance(Status.FAILED, tasks=(new_task(asked_at=ago(60)),)),
+    "failed, to be stopped": new_instance(Status.FAILED, tasks=(new_task(Action.STOP, asked_at=ago(60)),)),
     "deleting": new_instance(
-        Status.DELETING, duties=(new_cleanup_task(asked_at=ago(60)),), operation=new_operation(Action.DELETE)
+        Status.DELETING, tasks=(new_task(asked_at=ago(60)),), operation=new_operation(Action.DELETE)
     ),
-    "deleting, not yet asked": new_instance(Status.DELETING, duties=(new_cleanup_task(),)),
+    "deleting, not yet asked": new_instance(Status.DELETING, tasks=(new_task(),)),
     "terminated": new_instance(Status.TERMINATED, gone=(OWN,)),
 }
 
@@ -135,14 +134,14 @@ def types(decision: Decision) -> tuple[str, ...]:
 
 def kept(record: Instance) -> Instance:
     """Without what only says when was looked."""
-    duties = tuple(replace(duty, checked_at=None) for duty in record.duties)
-    return replace(record, duties=duties, **BOOKKEEPING)
+    duties = tuple(replace(duty, checked_at=None) for duty in record.cleanup.tasks)
+    return changed(record, tasks=duties, **BOOKKEEPING)
 
 
 def doubted_long_enough(record: Instance) -> Instance:
     """Not found already, longer than the settling time ago."""
-    duties = tuple(replace(d, missing_at=ago(125), seen_at=ago(130)) for d in record.duties)
-    return replace(record, duties=duties, missing_at=ago(125), seen_at=ago(130), acted_at=ago(130))
+    duties = tuple(replace(d, missing_at=ago(125), seen_at=ago(130)) for d in record.cleanup.tasks)
+    return changed(record, tasks=duties, missing_at=ago(125), seen_at=ago(130), acted_at=ago(130))
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["in time", "past the deadline"])
@@ -170,7 +169,7 @@ def test_a_word_on_its_way_or_unknown_changes_no_status(situation: str) -> None:
         decision = decide(record, seen(status, ago(1)), NOW, POLICY)
 
         assert (decision.events, decision.record.status) == ((), record.status), status
-        assert decision.record.duties or not record.duties
+        assert decision.record.cleanup.tasks or not record.cleanup.tasks
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
@@ -178,13 +177,13 @@ def test_a_word_on_its_way_or_unknown_changes_no_status(situation: str) -> None:
 def test_a_stale_observation_changes_nothing(situation: str, began: Any) -> None:
     """Also at the very moment of the action; and not what is older than something seen since."""
     record = doubted_long_enough(SITUATIONS[situation])
-    record = replace(
+    record = changed(
         record,
-        acted_at=ago(200) if record.machine_id else None,
-        duties=tuple(replace(duty, asked_at=ago(200)) for duty in record.duties),
+        acted_at=ago(200) if record.machine.id else None,
+        tasks=tuple(replace(duty, asked_at=ago(200)) for duty in record.cleanup.tasks),
     )
     began = {"acted": ago(200), "just before": ago(131)}.get(began, began)
-    if began == ago(131) and record.duties:
+    if began == ago(131) and record.cleanup.tasks:
         return  # a duty is checked against when it was asked for
     before = replace(record, waiting=None)
 
@@ -204,34 +203,34 @@ def test_one_not_found_ends_nothing_but_makes_another_look_due(situation: str) -
     decision = decide(record, NotFoundById(OWN, ago(1)), NOW, POLICY)
 
     assert (decision.events, decision.record.status) == ((), record.status)
-    assert decision.record.gone == record.gone
-    if record.machine_id and OWN not in record.gone:
+    assert decision.record.cleanup.gone == record.cleanup.gone
+    if record.machine.id and OWN not in record.cleanup.gone:
         assert not decision.record.at_rest
 
 
 @pytest.mark.parametrize("status", [Status.DELETING, Status.FAILED, Status.TERMINATED])
 def test_two_looks_are_enough_to_see_a_deleted_machine_gone(status: Status) -> None:
-    asked = new_cleanup_task(asked_at=ago(1), seen_at=ago(86400))
-    record = new_instance(status, duties=(asked,))
+    asked = new_task(asked_at=ago(1), seen_at=ago(86400))
+    record = new_instance(status, tasks=(asked,))
 
     first = decide(record, NotFoundById(OWN, NOW), NOW, POLICY).record
     due = first.next_check_at
     assert due == NOW + POLICY.settle
     second = decide(first, NotFoundById(OWN, due), due, POLICY).record
 
-    assert second.gone == (OWN,)
+    assert second.cleanup.gone == (OWN,)
     assert second.at_rest
 
 
-GONE = new_cleanup_task(asked_at=ago(1), seen_at=ago(2))
-STILL_THERE = new_cleanup_task(machine_id="m-other", asked_at=ago(1), checked_at=NOW)
+GONE = new_task(asked_at=ago(1), seen_at=ago(2))
+STILL_THERE = new_task(machine_id="m-other", asked_at=ago(1), checked_at=NOW)
 
 
 @pytest.mark.parametrize(
     "record",
     [
-        new_instance(Status.DELETING, duties=(GONE, STILL_THERE)),
-        new_instance(Status.DELETING, duties=(GONE,), unsettled=True, reviewed_at=NOW),
+        new_instance(Status.DELETING, tasks=(GONE, STILL_THERE)),
+        new_instance(Status.DELETING, tasks=(GONE,), unsettled=True, read_at=NOW),
         new_instance(Status.STARTING),
         new_instance(Status.RUNNING),
     ],
@@ -247,13 +246,13 @@ def test_where_anything_else_may_show_looks_go_on_as_ever(record: Instance) -> N
 def test_what_is_to_be_given_back_is_not_gone_for_a_hiccup_either(
     action: Action, asked_at: datetime | None
 ) -> None:
-    duty = new_cleanup_task(action, asked_at=asked_at, seen_at=ago(86400))
-    record = new_instance(Status.FAILED, seen_at=ago(86400), duties=(duty,))
+    duty = new_task(action, asked_at=asked_at, seen_at=ago(86400))
+    record = new_instance(Status.FAILED, seen_at=ago(86400), tasks=(duty,))
 
     first = decide(record, NotFoundById(OWN, NOW), NOW, POLICY).record
     second = decide(first, NotFoundById(OWN, after(31)), after(31), POLICY).record
 
-    assert (second.gone, len(second.duties)) == ((), 1)
+    assert (second.cleanup.gone, len(second.cleanup.tasks)) == ((), 1)
 
 
 def test_what_was_last_seen_long_ago_is_not_gone_for_a_hiccup_of_half_a_minute() -> None:
@@ -264,8 +263,8 @@ def test_what_was_last_seen_long_ago_is_not_gone_for_a_hiccup_of_half_a_minute()
     second = decide(first, NotFoundById(OWN, after(31)), after(31), POLICY).record
     settled = decide(second, NotFoundById(OWN, NOW + POLICY.settle), NOW + POLICY.settle, POLICY).record
 
-    assert (second.status, second.gone) == (Status.STARTING, ())
-    assert (settled.status, settled.gone) == (Status.FAILED, (OWN,))
+    assert (second.status, second.cleanup.gone) == (Status.STARTING, ())
+    assert (settled.status, settled.cleanup.gone) == (Status.FAILED, (OWN,))
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
@@ -275,23 +274,23 @@ def test_a_second_not_found_long_after_it_was_seen_means_gone(situation: str) ->
     decision = decide(record, NotFoundById(OWN, ago(1)), NOW, POLICY)
 
     assert types(decision) == SHOWN.get(situation, {}).get("gone", ())
-    if record.machine_id:
-        assert decision.record.gone == (OWN,)
-        assert not decision.record.duties
+    if record.machine.id:
+        assert decision.record.cleanup.gone == (OWN,)
+        assert not decision.record.cleanup.tasks
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
 def test_two_not_founds_too_soon_are_not_gone(situation: str) -> None:
     record = SITUATIONS[situation]
-    if OWN in record.gone:
+    if OWN in record.cleanup.gone:
         return
     times: dict[str, Any] = {"missing_at": ago(119.9), "seen_at": ago(130)}
-    duties = tuple(replace(duty, asked_at=ago(130), **times) for duty in record.duties)
-    record = replace(record, duties=duties, acted_at=ago(130), **times)
+    duties = tuple(replace(duty, asked_at=ago(130), **times) for duty in record.cleanup.tasks)
+    record = changed(record, tasks=duties, acted_at=ago(130), **times)
 
     decision = decide(record, NotFoundById(OWN, NOW), NOW, POLICY)
 
-    assert (decision.events, decision.record.gone) == ((), ())
+    assert (decision.events, decision.record.cleanup.gone) == ((), ())
 
 
 def test_a_machine_that_was_seen_in_between_is_not_gone() -> None:
@@ -301,7 +300,7 @@ def test_a_machine_that_was_seen_in_between_is_not_gone() -> None:
 
         again = decide(back, NotFoundById(OWN, after(130)), after(130), POLICY)
 
-        assert again.record.gone == ()
+        assert again.record.cleanup.gone == ()
 
 
 def test_an_old_not_found_does_not_count_against_a_machine_to_be_deleted() -> None:
@@ -309,7 +308,7 @@ def test_an_old_not_found_does_not_count_against_a_machine_to_be_deleted() -> No
 
     decision = decide(record, NotFoundById(OWN, ago(60)), NOW, POLICY)
 
-    assert decision.record.duties[0].missing_at is None
+    assert decision.record.cleanup.tasks[0].missing_at is None
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
@@ -319,9 +318,9 @@ def test_absence_from_a_list_proves_nothing_and_makes_a_get_due(situation: str) 
     decision = decide(record, NotListed(OWN, ago(1)), NOW, POLICY)
 
     assert (decision.events, decision.record.status) == ((), record.status)
-    assert decision.record.gone == record.gone
-    if record.machine_id and OWN not in record.gone:
-        assert decision.record.needs_look
+    assert decision.record.cleanup.gone == record.cleanup.gone
+    if record.machine.id and OWN not in record.cleanup.gone:
+        assert decision.record.machine.needs_look
         assert decision.call is not None
 
 
@@ -339,12 +338,12 @@ def test_what_is_said_of_another_machine_changes_nothing(situation: str) -> None
 
 
 def test_running_waits_until_every_endpoint_has_an_address() -> None:
-    record = replace(SITUATIONS["first boot"], endpoints=())
+    record = changed(SITUATIONS["first boot"], endpoints=())
 
     without = decide(record, Seen(new_machine("running", endpoints=()), ago(1)), NOW, POLICY)
     with_them = decide(record, seen("running", ago(1)), NOW, POLICY)
     none_expected = decide(
-        replace(record, expects_endpoints=False),
+        changed(record, expects_endpoints=False),
         Seen(new_machine("running", endpoints=()), ago(1)),
         NOW,
         POLICY,
@@ -355,7 +354,7 @@ def test_running_waits_until_every_endpoint_has_an_address() -> None:
 
 
 def test_a_list_read_before_a_start_does_not_turn_starting_back_to_exited() -> None:
-    record = replace(SITUATIONS["start taken just now"], acted_at=ago(2))
+    record = changed(SITUATIONS["start taken just now"], acted_at=ago(2))
 
     decision = decide(record, Seen(new_machine("exited"), ago(5)), NOW, POLICY)
 
@@ -363,7 +362,7 @@ def test_a_list_read_before_a_start_does_not_turn_starting_back_to_exited() -> N
 
 
 def test_a_start_without_an_http_endpoint_is_ready_at_once() -> None:
-    record = replace(SITUATIONS["start taken"], endpoints=(), expects_endpoints=False)
+    record = changed(SITUATIONS["start taken"], endpoints=(), expects_endpoints=False)
 
     decision = decide(record, Seen(new_machine("running", endpoints=()), ago(1)), NOW, POLICY)
 
@@ -400,7 +399,7 @@ def test_a_machine_that_is_moved_while_it_comes_up_keeps_its_deadline(situation:
 
 
 def test_still_running_long_after_a_stop_was_taken_is_asked_again() -> None:
-    record = replace(SITUATIONS["stop taken"], acted_at=ago(130))
+    record = changed(SITUATIONS["stop taken"], acted_at=ago(130))
 
     soon = decide(SITUATIONS["stop taken"], seen("running", ago(1)), NOW, POLICY)
     late = decide(record, seen("running", ago(1)), NOW, POLICY)
@@ -412,8 +411,8 @@ def test_still_running_long_after_a_stop_was_taken_is_asked_again() -> None:
 @pytest.mark.parametrize("action", [Action.DELETE, Action.STOP])
 def test_a_duty_is_asked_for_again_only_where_nothing_happens_for_long(action: Action) -> None:
     def asked_again(word: str, asked_at: datetime) -> bool:
-        record = new_instance(Status.FAILED, duties=(new_cleanup_task(action, asked_at=asked_at),))
-        return decide(record, seen(word, ago(1)), NOW, POLICY).record.duties[0].asked_at is None
+        record = new_instance(Status.FAILED, tasks=(new_task(action, asked_at=asked_at),))
+        return decide(record, seen(word, ago(1)), NOW, POLICY).record.cleanup.tasks[0].asked_at is None
 
     assert asked_again("running", ago(130))
     assert not asked_again("running", ago(60))
@@ -424,7 +423,7 @@ def test_a_duty_is_asked_for_again_only_where_nothing_happens_for_long(action: A
 def test_a_machine_to_be_stopped_is_done_with_when_it_is_off() -> None:
     decision = decide(SITUATIONS["failed, to be stopped"], seen("exited", ago(1)), NOW, POLICY)
 
-    assert decision.record.duties == ()
+    assert decision.record.cleanup.tasks == ()
     assert decision.record.at_rest
     assert decision.record.next_check_at is None
 
@@ -436,21 +435,19 @@ def test_a_machine_that_runs_again_after_its_instance_failed_is_stopped_unless_i
     decision = decide(record, seen("running", ago(1)), NOW, POLICY)
 
     assert decision.record.status is Status.FAILED
-    assert [duty.action for duty in decision.record.duties] == ([] if keep else [Action.STOP])
+    assert [duty.action for duty in decision.record.cleanup.tasks] == ([] if keep else [Action.STOP])
     assert decision.call == (None if keep else Act(Action.STOP, OWN))
 
 
 def test_a_machine_that_ends_while_another_is_owed_is_not_yet_terminated() -> None:
-    record = new_instance(
-        Status.RUNNING, duties=(new_cleanup_task(machine_id="m-surplus", asked_at=ago(60)),)
-    )
+    record = new_instance(Status.RUNNING, tasks=(new_task(machine_id="m-surplus", asked_at=ago(60)),))
 
     decision = decide(record, seen("removed", ago(1)), NOW, POLICY)
     later = decide(decision.record, Seen(new_machine("removed", "m-surplus"), after(30)), after(31), POLICY)
 
     assert types(decision) == ("instance.deleting",)
     assert types(later) == ("instance.terminated",)
-    assert later.record.gone == (OWN, "m-surplus")
+    assert later.record.cleanup.gone == (OWN, "m-surplus")
 
 
 def test_reclaimed_and_stopped_by_novita_are_told_apart() -> None:

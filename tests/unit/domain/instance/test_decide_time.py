@@ -29,13 +29,14 @@ from tests.unit.builders import (
     POLICY,
     after,
     ago,
-    new_cleanup_task,
+    changed,
     new_instance,
     new_machine,
     new_operation,
     new_purchase,
     new_report,
     new_spec,
+    new_task,
 )
 
 KEEP = new_spec(keep_on_failure=True)
@@ -65,14 +66,14 @@ ASKED: list[tuple[Instance, Call | None]] = [
     (new_instance(Status.MIGRATING), Look(OWN)),
     (new_instance(Status.FAILED), None),
     (new_instance(Status.FAILED, unsettled=True), ReadPurchases()),
-    (new_instance(Status.FAILED, duties=(new_cleanup_task(Action.STOP),)), Act(Action.STOP, OWN)),
-    (new_instance(Status.FAILED, duties=(new_cleanup_task(asked_at=ago(60)),)), Look(OWN)),
-    (new_instance(Status.DELETING, duties=(new_cleanup_task(),)), Act(Action.DELETE, OWN)),
+    (new_instance(Status.FAILED, tasks=(new_task(Action.STOP),)), Act(Action.STOP, OWN)),
+    (new_instance(Status.FAILED, tasks=(new_task(asked_at=ago(60)),)), Look(OWN)),
+    (new_instance(Status.DELETING, tasks=(new_task(),)), Act(Action.DELETE, OWN)),
     (new_instance(Status.DELETING, unsettled=True, machine_id=None), ReadPurchases()),
     (new_instance(Status.TERMINATED, gone=(OWN,)), None),
     (new_instance(Status.TERMINATED, gone=(OWN,), unsettled=True), ReadPurchases()),
     (
-        new_instance(Status.TERMINATED, gone=(OWN,), duties=(new_cleanup_task(machine_id="m-late"),)),
+        new_instance(Status.TERMINATED, gone=(OWN,), tasks=(new_task(machine_id="m-late"),)),
         Act(Action.DELETE, "m-late"),
     ),
 ]
@@ -104,7 +105,9 @@ def test_a_machine_that_nobody_has_seen_gone_keeps_its_instance_from_being_termi
     decision = decide(new_instance(Status.DELETING), Tick(), NOW, POLICY)
 
     assert decision.record.status is Status.DELETING
-    assert [(duty.machine_id, duty.action) for duty in decision.record.duties] == [(OWN, Action.DELETE)]
+    assert [(duty.machine_id, duty.action) for duty in decision.record.cleanup.tasks] == [
+        (OWN, Action.DELETE)
+    ]
     assert decision.record.next_check_at is not None
 
 
@@ -158,7 +161,7 @@ def test_a_passed_deadline_fails_and_stops_the_cost(
 ) -> None:
     again = record.starting_again
 
-    decision = decide(replace(record, deadline_at=NOW, seen_at=NOW), Tick(), NOW, POLICY)
+    decision = decide(changed(record, deadline_at=NOW, seen_at=NOW), Tick(), NOW, POLICY)
 
     assert decision.record.status is Status.FAILED
     assert decision.record.error
@@ -179,7 +182,7 @@ COMING = [
 
 @pytest.mark.parametrize("record", COMING)
 def test_what_may_have_come_up_in_time_is_looked_at_before_it_fails(record: Instance) -> None:
-    late = replace(record, deadline_at=NOW, seen_at=ago(20), acted_at=ago(1000))
+    late = changed(record, deadline_at=NOW, seen_at=ago(20), acted_at=ago(1000))
 
     asked = decide(late, Tick(), after(1), POLICY)
     up = decide(asked.record, Seen(new_machine("running"), after(1)), after(1), POLICY, step=asked.step)
@@ -193,7 +196,7 @@ def test_what_may_have_come_up_in_time_is_looked_at_before_it_fails(record: Inst
 
 @pytest.mark.parametrize("record", COMING)
 def test_a_look_that_is_not_to_be_had_is_not_waited_for_for_ever(record: Instance) -> None:
-    late = replace(record, deadline_at=NOW, seen_at=ago(20), acted_at=ago(1000))
+    late = changed(record, deadline_at=NOW, seen_at=ago(20), acted_at=ago(1000))
     settled = NOW + POLICY.settle
 
     before = decide(late, Tick(), settled - timedelta(seconds=1), POLICY)
@@ -246,7 +249,7 @@ def test_other_statuses_have_no_deadline(status: Status) -> None:
         status,
         deadline_at=ago(1),
         gone=(OWN,) if status is Status.TERMINATED else (),
-        duties=(new_cleanup_task(),),
+        tasks=(new_task(),),
     )
 
     decision = decide(record, Tick(), NOW, POLICY)
@@ -275,7 +278,7 @@ def test_what_was_bought_in_time_and_not_yet_noted_is_no_failure() -> None:
     decision = decide(asked.record, books, after(60), POLICY, step=asked.step)
 
     assert [event.type for event in decision.events] == ["instance.starting"]
-    assert decision.record.machine_id == OWN
+    assert decision.record.machine.id == OWN
 
 
 def test_nothing_is_bought_after_the_deadline() -> None:

@@ -24,9 +24,9 @@ from tests.unit.builders import (
     POLICY,
     after,
     ago,
-    new_cleanup_task,
     new_instance,
     new_machine,
+    new_task,
 )
 
 DEPLOYMENT = "abcd1234"
@@ -73,7 +73,7 @@ def test_an_instance_without_a_machine_is_local_and_in_order(status: Status) -> 
 def test_an_instance_whose_machine_is_not_listed_is_shown_as_it_was_last_known() -> None:
     lost = here(Status.RUNNING, seen_at=ago(500))
     just_seen = here(Status.RUNNING, seen_at=ago(5))
-    leaving = here(Status.DELETING, seen_at=ago(500), duties=(new_cleanup_task(),))
+    leaving = here(Status.DELETING, seen_at=ago(500), tasks=(new_task(),))
 
     assert only([], [lost]) == Merged(Source.LOCAL, Consistency.CONFLICTED, lost)
     assert only([], [just_seen]).consistency is Consistency.LOCAL_NEWER
@@ -147,7 +147,7 @@ def test_novita_wins_on_region_and_endpoints() -> None:
 
     assert one.consistency is Consistency.NOVITA_NEWER
     assert one.record
-    assert (one.record.region, one.record.endpoints) == ("US", (moved,))
+    assert (one.record.machine.region, one.record.machine.endpoints) == ("US", (moved,))
 
 
 def test_a_list_without_addresses_takes_none_away() -> None:
@@ -155,7 +155,7 @@ def test_a_list_without_addresses_takes_none_away() -> None:
 
     assert one.consistency is Consistency.CONSISTENT
     assert one.record
-    assert one.record.endpoints == (HTTP,)
+    assert one.record.machine.endpoints == (HTTP,)
 
 
 @pytest.mark.parametrize(
@@ -164,8 +164,8 @@ def test_a_list_without_addresses_takes_none_away() -> None:
         here(Status.STARTING, acted_at=after(1), pending=None),  # started after the list was asked for
         here(Status.STARTING, pending=Action.START),  # Novita has yet to take it
         here(Status.STOPPING),
-        here(Status.DELETING, duties=(new_cleanup_task(),)),
-        here(Status.FAILED, duties=(new_cleanup_task(),)),
+        here(Status.DELETING, tasks=(new_task(),)),
+        here(Status.FAILED, tasks=(new_task(),)),
         here(Status.EXITED, seen_at=after(1)),  # seen since by a get
     ],
 )
@@ -206,7 +206,7 @@ def test_the_mark_finds_the_instance_that_does_not_know_its_machine_yet() -> Non
 
     assert (one.source, one.consistency) == (Source.MERGED, Consistency.NOVITA_NEWER)
     assert one.record
-    assert (one.record.status, one.record.machine_id) == (Status.RUNNING, OWN)
+    assert (one.record.status, one.record.machine.id) == (Status.RUNNING, OWN)
 
 
 def test_of_two_machines_with_one_mark_one_is_the_instances_and_the_other_a_conflict() -> None:
@@ -221,7 +221,7 @@ def test_of_two_machines_with_one_mark_one_is_the_instances_and_the_other_a_conf
 
 
 def test_a_surplus_machine_that_is_being_given_back_is_no_conflict() -> None:
-    record = here(Status.RUNNING, duties=(new_cleanup_task(Action.DELETE, "m-2"),))
+    record = here(Status.RUNNING, tasks=(new_task(Action.DELETE, "m-2"),))
 
     found = merged([ours("running", region="EU"), ours("running", "m-2", purchase=2)], [record])
 

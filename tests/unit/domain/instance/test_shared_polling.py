@@ -13,7 +13,7 @@ from functions.shared.domain.instance.shared_polling import (
     list_suffices,
 )
 from functions.shared.domain.instance.status import Status
-from tests.unit.builders import HTTP, OWN, ago, new_cleanup_task, new_instance, new_machine, new_operation
+from tests.unit.builders import HTTP, OWN, ago, new_instance, new_machine, new_operation, new_task
 
 DEPLOYMENT = "abcd1234"
 ID = "inst_01JGFJJZ00ABCDEFGHJKMNPQRS"
@@ -47,8 +47,8 @@ def test_a_list_is_read_no_less_often_than_the_interval_says() -> None:
 
 
 def test_the_last_action_on_the_very_machine_counts() -> None:
-    duty = new_cleanup_task(Action.DELETE, "m-2", asked_at=ago(5))
-    record = new_instance(Status.STARTING, acted_at=ago(50), duties=(duty,))
+    duty = new_task(Action.DELETE, "m-2", asked_at=ago(5))
+    record = new_instance(Status.STARTING, acted_at=ago(50), tasks=(duty,))
 
     assert last_action_at(record, OWN) == ago(50)
     assert last_action_at(record, "m-2") == ago(5)
@@ -78,7 +78,7 @@ UNSAID = (Endpoint(8188, "http", ""),)
         (new_instance(Status.STOPPING), new_machine("running"), True),
         (new_instance(Status.STOPPING), new_machine("exited"), True),
         (FIRST_BOOT, new_machine("removed"), False),
-        (new_instance(Status.DELETING, duties=(new_cleanup_task(),)), new_machine("removed"), False),
+        (new_instance(Status.DELETING, tasks=(new_task(),)), new_machine("removed"), False),
         (FIRST_BOOT, new_machine("running", "m-2", endpoints=()), True),
     ],
 )

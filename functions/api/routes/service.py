@@ -1,0 +1,171 @@
+"""Routes of the service itself: whether it is up, how reachable Novita is, and reconciling now."""
+
+from typing import Annotated, Any, NotRequired, cast
+
+from aws_lambda_powertools.event_handler.openapi.params import Body, Query
+from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
+from typing_extensions import TypedDict
+
+from functions.api.auth import ANONYMOUS
+from functions.api.bodies import IdempotencyKey, SyncBody
+from functions.api.context import caller, idempotent, invocation, use_case, wired
+from functions.api.responses import timestamp
+from functions.api.use_cases.check_health import CheckHealth
+from functions.api.views import FaultView
+from functions.shared.domain.errors import CallerError
+from functions.shared.domain.instance.comparison import ComparisonReport, Difference, DifferenceKind
+from functions.shared.engine.compare import CompareWithNovita
+from functions.shared.engine.sweep import Sweep
+from functions.shared.stores.idempotency import ApiResult
+
+router = APIGatewayHttpRouter()
+
+_MOST_SECONDS = 20.0
+_MOST_SHOWN = 500  # of a kind
+
+
+class ChecksView(TypedDict):
+    table: str
+    queues: str
+    circuits: dict[str, str]
+
+
+class HealthView(TypedDict):
+    status: str
+    service: str
+    checks: NotRequired[ChecksView]
+
+
+class CircuitView(TypedDict):
+    name: str
+    state: str
+    failures: int
+    epoch: int
+    openings: int
+    openUntil: NotRequired[str]
+
+
+class CircuitsView(TypedDict):
+    circuits: list[CircuitView]
+
+
+class DifferenceView(TypedDict):
+    instanceId: str
+    novitaInstanceId: str
+    action: str
+    done: bool
+
+
+class OverdueView(TypedDict):
+    instances: int
+    deliveries: int
+    events: int
+
+
+class SyncView(TypedDict):
+    complete: bool
+    dryRun: bool
+    braked: bool
+    known: int
+    overdue: OverdueView
+    followed: list[DifferenceView]
+    doubted: list[DifferenceView]
+    surplus: list[DifferenceView]
+    orphans: list[DifferenceView]
+    error: NotRequired[FaultView]
+
+
+@router.get("/health", summary="Whether the service answers", tags=["service"])
+def health(
+    deep: Annotated[bool, Query(description="With a key: table, queues, circuits")] = False,
+) -> HealthView:
+    """`degraded` with `deep`: Novita is not to be had. 503: the table or a queue is not."""
+    if not deep:
+        return {"status": "ok", "service": "ostler"}
+    if caller() == ANONYMOUS:
+        raise CallerError("UNAUTHORIZED", "What the service stands on is shown to holders of a key")
+    found = use_case(CheckHealth)()
+    checks: ChecksView = {"table": "ok", "queues": "ok", "circuits": found}
+    calm = all(state == "CLOSED" for state in found.values())
+    return {"status": "ok" if calm else "degraded", "service": "ostler", "checks": checks}
+
+
+@router.get("/api/circuits", summary="Each circuit's state", tags=["market"])
+def circuits() -> CircuitsView:
+    return {"circuits": [_circuit(one) for one in wired().circuits.states()]}
+
+
+def _circuit(report: Any) -> CircuitView:
+    view: CircuitView = {
+        "name": report.name,
+        "state": str(report.state),
+        "failures": report.failures,
+        "epoch": report.epoch,
+        "openings": report.openings,
+    }
+    if report.open_until:
+        view["openUntil"] = timestamp(report.open_until)
+    return view
+
+
+@router.post(
+    "/api/sync",
+    summary="Compare with Novita now",
+    description=(
+        "What the reconciler does every minute, for at most 20 s; `complete` is false if something is left "
+        "or Novita's list could not be read. `braked`: too much would have ended or been orphaned at once, "
+        "so nothing was changed. `action` is the status that a record follows to, `look` (a get by id is "
+        "due), `adopt`, `delete`, `announce` or `keep`; `done` is whether this call did it. With `dryRun` "
+        "nothing is done."
+    ),
+    tags=["service"],
+)
+def sync(body: Annotated[SyncBody | None, Body()] = None, idempotency_key: IdempotencyKey = None) -> SyncView:
+    dry_run = body.dryRun if body else False
+    idempotency = wired().idempotency
+    once = (
+        idempotency.once if dry_run else idempotency.kept_after
+    )  # only what changes something has its answer kept
+    question = idempotent("POST /api/sync", idempotency_key, router.current_event.json_body)
+    result = once(question, lambda: ApiResult(200, {**_reconciled(dry_run)}), "POST /api/sync")
+    return cast("SyncView", result.body)
+
+
+def _reconciled(dry_run: bool) -> SyncView:
+    run = invocation().at_most(_MOST_SECONDS)
+    sweep = run.compose(Sweep)
+    overdue = sweep.overdue() if dry_run else sweep()
+    report = run.compose(CompareWithNovita)(dry_run=dry_run)
+    if not dry_run:
+        invocation().job_counts.add("sweep", braked=int(report.braked), incomplete=int(not report.complete))
+    view: SyncView = {
+        "complete": report.complete,
+        "dryRun": dry_run,
+        "braked": report.braked,
+        "known": report.known,
+        "overdue": {
+            "instances": overdue["instances"],
+            "deliveries": overdue["deliveries"],
+            "events": overdue["events"],
+        },
+        "followed": _shown(report, DifferenceKind.FOLLOWED),
+        "doubted": _shown(report, DifferenceKind.DOUBTED),
+        "surplus": _shown(report, DifferenceKind.SURPLUS),
+        "orphans": _shown(report, DifferenceKind.ORPHAN),
+    }
+    if report.fault:
+        view["error"] = {"code": report.fault.code, "message": report.fault.message}
+    return view
+
+
+def _shown(report: ComparisonReport, kind: DifferenceKind) -> list[DifferenceView]:
+    return [_difference(one) for one in report.of(kind)][:_MOST_SHOWN]
+
+
+def _difference(finding: Difference) -> DifferenceView:
+    return {
+        "instanceId": finding.instance_id,
+        "novitaInstanceId": finding.machine_id,
+        "action": str(finding.action),
+        "done": finding.done,
+    }

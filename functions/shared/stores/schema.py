@@ -1,0 +1,83 @@
+"""Old and new versions side by side: a schema number, and fields that this version does not know."""
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, get_args, get_type_hints
+
+from functions.shared.domain.instance.record import RentedMachine
+
+SCHEMA = 2  # of an instance's record; 1 had all fields side by side and no number
+
+Fields = dict[str, Any]
+
+
+def unknown_fields(stored: Mapping[str, Any], kind: type) -> Fields:
+    """What a newer version wrote and this one has no field for, at any depth."""
+    found: Fields = {}
+    for name, value in stored.items():
+        if name not in _parts(kind):
+            found[name] = value
+        elif inner := _unknown_within(value, _parts(kind)[name]):
+            found[name] = inner
+    return found
+
+
+def with_unknown(known: Fields, unknown: Mapping[str, Any], kind: type) -> Fields:
+    """As it is to be stored: what this version knows, and what it found and does not know."""
+    whole = dict(known)
+    for name, value in unknown.items():
+        part = _parts(kind).get(name)
+        if part is None:
+            whole[name] = value
+        elif isinstance(whole.get(name), list):
+            key = _key(part)
+            whole[name] = [with_unknown(one, value.get(str(one.get(key)), {}), part) for one in whole[name]]
+        elif whole.get(name) is not None:
+            whole[name] = with_unknown(whole[name], value, part)
+    return whole
+
+
+def upgrade(flat: Mapping[str, Any]) -> Fields:
+    """A record of schema 1 as one of schema 2."""
+    names = {
+        "machine": {name: name for name in _parts(RentedMachine)}
+        | {"id": "machine_id", "needs_look": "doubted"},
+        "purchases": {"count": "purchases", "unsettled": "unsettled", "unseen_at": "unseen_at"}
+        | {"read_at": "reviewed_at"},
+        "cleanup": {"tasks": "duties", "gone": "gone", "vanished": "vanished"},
+    }
+    moved = {old for part in names.values() for old in part.values()} | {"pending", "health_check"}
+    record = {name: value for name, value in flat.items() if name not in moved}
+    for part, fields_ in names.items():
+        record[part] = {new: flat[old] for new, old in fields_.items() if old in flat}
+    if operation := flat.get("operation"):
+        pending = flat.get("pending") == operation["kind"]
+        record["operation"] = {**operation, "pending": pending, "health_check": flat.get("health_check")}
+    return record
+
+
+def _unknown_within(value: Any, part: type | None) -> Fields:
+    if part is None:
+        return {}
+    if isinstance(value, list):  # each entry is known by its first field
+        found = {str(one.get(_key(part))): unknown_fields(one, part) for one in value}
+        return {key: unknown for key, unknown in found.items() if unknown}
+    return unknown_fields(value, part) if isinstance(value, Mapping) else {}
+
+
+@cache
+def _parts(kind: type) -> dict[str, type | None]:
+    """The fields of a dataclass, each with the dataclass that it holds one or many of, if it does."""
+    hints = get_type_hints(kind)
+    return {one.name: _dataclass_in(hints[one.name]) for one in fields(kind)}
+
+
+def _dataclass_in(hint: Any) -> type | None:
+    if is_dataclass(hint) and isinstance(hint, type):
+        return hint
+    return next((found for arg in get_args(hint) if (found := _dataclass_in(arg))), None)
+
+
+def _key(part: type) -> str:
+    return fields(part)[0].name
