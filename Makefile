@@ -58,13 +58,13 @@ bootstrap: $(READY) ## prepare an AWS account and region for the CDK, once
 
 deploy: $(READY) ## to the AWS account of your credentials, as cdk.json chooses (ARGS="-c auth=iam" to try)
 	$(CDK) deploy --all $(ARGS)
-	@$(BIN)/python -m local.after_deploy
+	@$(BIN)/python -m ops.after_deploy
 
 smoke: $(READY) ## does a deployed service work? (SMOKE_BUY=1: also buy a machine and give it back)
-	@$(BIN)/python -m local.smoke
+	@$(BIN)/python -m ops.smoke
 
 teardown: $(READY) ## remove the stacks, unless machines of ours live (TEARDOWN=force: nevertheless)
-	@$(BIN)/python -m local.teardown $(CDK) destroy --all $(ARGS)
+	@$(BIN)/python -m ops.teardown $(CDK) destroy --all $(ARGS)
 
 bench: $(READY) ## measure what is claimed: each figure beside its bound
 	@$(BIN)/python -m bench $(ARGS)
@@ -74,7 +74,7 @@ lock: $(READY) ## pin the dependencies of pyproject.toml anew
 	$(COMPILE) --group pyproject.toml:dev -c functions/requirements.txt -o requirements.txt
 
 readme: $(READY) ## write the parts of README and runbook that are made from the code
-	@$(BIN)/python -m local.readme
+	@$(BIN)/python -m docs.generate
 
 clean: ## remove what was built; what `make run` keeps in .local stays
 	rm -rf .venv .build cdk.out .mypy_cache .pytest_cache .ruff_cache .hypothesis

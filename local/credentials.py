@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from functions.shared.domain.signature import read_master
-from local.api_keys import KEY, SCOPES, is_in_force, make, new_key, revoke
 from local.problems import RefusalError
+from ops.keys import KEY, SCOPES, is_in_force, make, new_key, revoke
 
 LOCAL_KEY_ID = "key_local"
 

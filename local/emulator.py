@@ -10,9 +10,9 @@ import boto3
 import botocore.session
 from botocore.config import Config
 
-from local.child import Child
 from local.emulator_environment import emulator_environment
 from local.ports import HOST
+from local.process import Child
 from local.server import Server
 
 REGION = "us-east-1"
@@ -49,7 +49,7 @@ class Emulator(Server):
         function_log = self._state_dir / "functions.log"
         function_log.unlink(missing_ok=True)
         return self._run(
-            "local.emulator_program",
+            "local.patched_ministack",
             [str(function_log)],
             environment=emulator_environment(
                 self.port, scratch, self._kept_in, enforce_iam=self._enforce_iam

@@ -12,12 +12,12 @@ from typing import Any
 
 import boto3
 
-from local.api_keys import SCOPES, listed, make, new_key, revoke
-from local.command import command
-from local.deployed import Deployed
 from local.emulator import Emulator
 from local.paths import STATE
 from local.ports import Ports
+from ops.command import command
+from ops.keys import SCOPES, listed, make, new_key, revoke
+from ops.stack import Deployed
 
 
 @command

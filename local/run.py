@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 from types import FrameType
 
-from local.command import command
 from local.paths import ROOT, STATE
 from local.ports import Ports
 from local.provider import RealNovita
 from local.settings import given_settings
 from local.stack import LocalStack
+from ops.command import command
 
 LOOK_EVERY_SECONDS = 0.5
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from local.child import Child
 from local.ports import HOST
 from local.problems import StartError
+from local.process import Child
 from local.waiting import answers
 
 START_SECONDS = 60

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from local.child import Child
+from local.process import Child
 from local.server import Server
 
 

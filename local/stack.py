@@ -6,21 +6,21 @@ from pathlib import Path
 from types import TracebackType
 
 from local import credentials, leftovers
-from local.child import Child
-from local.deployed import Deployed
-from local.deployment import deploy
+from local.deploy import deploy
 from local.deployment_id import agree_on_deployment_id
 from local.emulator import Emulator
 from local.forwarder import Forwarder
+from local.fresh_start import require_same_novita, throw_state_away, wants_fresh
 from local.ports import HOST, Ports, require_free
 from local.problems import StartError
+from local.process import Child
 from local.provider import RealNovita
 from local.settings import ADDRESS, OPEN, checked
 from local.simulator import Simulator
-from local.slate import require_same_novita, throw_state_away, wants_fresh
 from local.state import StateDir
 from local.synthesis import stack_template
 from local.waiting import status_of, wait_until
+from ops.stack import Deployed
 
 HEALTH_SECONDS = 10  # of failing; a first answer that is only slow is waited for longer
 LOCK_SECONDS = 15  # what a copy that is just stopping may still need

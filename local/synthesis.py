@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from local.deployed import STACK_NAME
 from local.paths import BUILD, CLOUD_ASSEMBLY, ROOT
 from local.problems import StartError
+from ops.stack import STACK_NAME
 
 # What cdk.json chooses is for the account; here it could shut out the local key, or change what tests expect.
 NOTHING_CHOSEN = "{}"

@@ -13,13 +13,13 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from local import credentials
-from local.deployed import Deployed
-from local.deployment import deploy
+from local.deploy import deploy
 from local.emulator import ACCESS_KEY, ACCOUNT, REGION, SECRET_KEY, Emulator
 from local.novita.client import Simulator
 from local.novita.process import running
 from local.ports import Ports
-from local.smoke import Smoke, found_service
+from ops.smoke import Smoke, found_service
+from ops.stack import Deployed
 from tests.e2e.issuer import Issuer, issuing
 from tests.infra.template import synthesise
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from local.access import by_key
-from local.api_keys import listed
 from local.problems import RefusalError
-from local.round_trip import Order
-from local.round_trip import Service as Address
-from local.smoke import Smoke, found_service, read_order
+from ops.client import by_key
+from ops.keys import listed
+from ops.smoke import Smoke, found_service, read_order
+from ops.smoke_purchase import Order
+from ops.smoke_purchase import Service as Address
 from tests.e2e.service import Service
 
 ORDER = Order(template="107672", most_per_hour=0.5, patience_seconds=40)

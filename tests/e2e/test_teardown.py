@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 
 from local.problems import RefusalError
-from local.teardown import Teardown, main
+from ops.teardown import Teardown, main
 from tests.e2e.service import Service
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from local import api_keys
+from ops import keys as api_keys
 from tests.integration.conftest import Build
 from tests.integration.logs import everything_logged
 from tests.integration.routes import request, routes

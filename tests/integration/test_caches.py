@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from local import api_keys
+from ops import keys as api_keys
 from tests.integration.world import World
 
 PRODUCTS = "novita GET /products"

@@ -8,7 +8,7 @@ import pytest
 from functions.shared.adapters.table import ConditionFailed
 from functions.shared.domain.messages import StepMessage
 from functions.shared.domain.status import Status
-from local import api_keys
+from ops import keys as api_keys
 from tests.integration.conftest import Build
 from tests.integration.letters import bury, dead, dead_items, deliver_all, failed_create, redrive
 from tests.integration.world import World

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from local import api_keys
+from ops import keys as api_keys
 from tests.integration.conftest import Build
 from tests.integration.deaths import FORGETFUL, sides
 from tests.integration.market import PRODUCT, put_on_sale

@@ -3,8 +3,8 @@
 from typing import Any
 
 from functions.shared.domain.status import Status
-from local import api_keys
-from local.restore import every_item, put_back
+from ops import keys as api_keys
+from ops.restore import every_item, put_back
 from tests.integration.sweeps import LONG, live
 from tests.integration.world import World
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from functions.shared.domain.ids import machine_name, new_instance_id
 from functions.shared.domain.status import Status
-from local import api_keys
+from ops import keys as api_keys
 from tests.integration.wire import Made
 from tests.integration.world import World
 

@@ -30,9 +30,9 @@ from functions.shared.domain.messages import StepMessage
 from functions.shared.settings import Settings
 from functions.startup.handler import handler as startup
 from functions.webhook.handler import handler as webhook
-from local import api_keys
 from local.emulator import Emulator
 from local.novita.client import Simulator
+from ops import keys as api_keys
 from tests.books import assert_books_balance, assert_no_gaps
 from tests.integration.quick_http import send_quickly
 from tests.integration.wire import LEAN, Killed, WatchedWiring, Wire

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import requests
 
-from local.machines import living_machines
 from local.ports import HOST, Ports
 from local.waiting import wait_until
+from ops.novita import living_machines
 from tests.local.local_copy import MAKE_RUN, LocalCopy
 
 BUY = {

@@ -8,10 +8,10 @@ import pytest
 import requests
 
 from functions.shared.domain.messages import DeliveryMessage, StepMessage
-from local.api_keys import listed, make, new_key, revoke
 from local.ports import Ports
 from local.problems import RefusalError
 from local.stack import LocalStack
+from ops.keys import listed, make, new_key, revoke
 
 UNKNOWN_STEP = StepMessage("inst_01jd0000000000000000000000", "token", "test").as_json()
 UNKNOWN_DELIVERY = DeliveryMessage("dlv_01jd0000000000000000000000", 1, "test").as_json()

@@ -13,7 +13,7 @@ import boto3
 from functions.api.handler import handler
 from functions.shared import wiring
 from functions.shared.settings import Settings
-from local import api_keys
+from ops import keys as api_keys
 
 _LOCK = RLock()
 TABLE = "ostler"

@@ -7,10 +7,11 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from local import after_deploy, keys, restore, smoke, teardown
-from local.command import command
-from local.deployed import Deployed
+from local import keys
 from local.problems import StartError
+from ops import after_deploy, restore, smoke, teardown
+from ops.command import command
+from ops.stack import Deployed
 
 COMMANDS = [
     (after_deploy.main, []),

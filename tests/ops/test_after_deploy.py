@@ -2,8 +2,8 @@
 
 import pytest
 
-from local.after_deploy import main
-from local.deployed import Deployed
+from ops.after_deploy import main
+from ops.stack import Deployed
 
 
 @pytest.mark.parametrize(("auth", "needs_a_key"), [("keys", True), ("jwt", False), ("iam", False)])

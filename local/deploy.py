@@ -6,11 +6,11 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from local.bundle import bundle, bundle_key
-from local.deployed import STACK_NAME
 from local.emulator import ACCOUNT, REGION, Emulator
 from local.problems import StartError
 from local.template import localised, minified
 from local.waiting import wait_until
+from ops.stack import STACK_NAME
 
 BUCKET = f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"  # where the CDK would put it too
 MAX_INLINE_TEMPLATE_BYTES = 51_200

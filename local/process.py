@@ -32,7 +32,15 @@ class Child:
         read_end, self._lifeline = os.pipe()
         with log.open("wb") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "local.lifeline", str(read_end), str(state_dir), module, *arguments],
+                [
+                    sys.executable,
+                    "-m",
+                    "local.exit_with_parent",
+                    str(read_end),
+                    str(state_dir),
+                    module,
+                    *arguments,
+                ],
                 cwd=ROOT,
                 env=dict(environment),
                 stdin=subprocess.DEVNULL,

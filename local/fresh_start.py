@@ -1,10 +1,10 @@
 """Whether the kept state may be used, or thrown away."""
 
-from local.machines import living_machines
 from local.problems import RefusalError
 from local.provider import RealNovita
 from local.simulator import Simulator
 from local.state import StateDir
+from ops.novita import living_machines
 
 NO, YES, FORCE = ("", "0", "no", "false"), ("1", "yes", "true"), "force"
 

@@ -25,12 +25,12 @@ from typing import Any
 import boto3
 import requests
 
-from local import api_keys
-from local.access import Access, Caller, by_key, by_own_signature, by_token
-from local.command import command
-from local.deployed import Deployed
 from local.problems import RefusalError, StartError
-from local.round_trip import MachineLeftError, Order, Service, round_trip
+from ops import keys as api_keys
+from ops.client import Access, Caller, by_key, by_own_signature, by_token
+from ops.command import command
+from ops.smoke_purchase import MachineLeftError, Order, Service, round_trip
+from ops.stack import Deployed
 
 SCOPES = ("read", "write")
 

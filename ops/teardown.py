@@ -15,12 +15,12 @@ import boto3
 from botocore.exceptions import ClientError
 
 from functions.shared.domain.status import Status
-from local.command import command
-from local.deployed import Deployed
 from local.deployment_id import KEY
-from local.machines import living_machines
 from local.problems import RefusalError
 from local.provider import REAL_ADDRESS
+from ops.command import command
+from ops.novita import living_machines
+from ops.stack import Deployed
 
 AT_REST = frozenset({Status.TERMINATED, Status.FAILED})
 

@@ -8,8 +8,8 @@ import sys
 
 import boto3
 
-from local.command import command
-from local.deployed import STACK_NAME, Deployed
+from ops.command import command
+from ops.stack import STACK_NAME, Deployed
 
 
 @command

@@ -9,8 +9,8 @@ from uuid import uuid4
 
 import requests
 
-from local.access import Access, Caller
 from local.problems import StartError
+from ops.client import Access, Caller
 
 UP = ("running", "ready")
 GONE = ("failed", "terminated")

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from local.fresh_start import require_same_novita, wants_fresh
 from local.problems import RefusalError
 from local.provider import RealNovita
-from local.slate import require_same_novita, wants_fresh
 from local.state import StateDir
 
 

@@ -1,6 +1,6 @@
 """Puts what a restored table holds into the stack's own: DynamoDB restores into a new table only.
 
-python -m local.restore --from ostler-restored     (docs/runbook.md says what goes before and after)
+python -m ops.restore --from ostler-restored     (docs/runbook.md says what goes before and after)
 """
 
 import argparse
@@ -10,8 +10,8 @@ from typing import Any
 
 import boto3
 
-from local.command import command
-from local.deployed import Deployed
+from ops.command import command
+from ops.stack import Deployed
 
 Item = dict[str, Any]
 
@@ -49,7 +49,7 @@ def _key(item: Item) -> tuple[str, str]:
 
 @command
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m local.restore", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m ops.restore", description=__doc__)
     parser.add_argument("--from", dest="source", required=True, help="the table that DynamoDB restored")
     given = parser.parse_args()
     tables = boto3.resource("dynamodb")
