@@ -1,10 +1,9 @@
 """Whether the kept state may be used, or thrown away."""
 
-from local.problems import RefusalError
-from local.provider import RealNovita
-from local.simulator import Simulator
+from local.server import SimulatorServer
 from local.state import StateDir
-from ops.novita import living_machines
+from ops.command import RefusalError
+from ops.novita import NovitaAccount
 
 NO, YES, FORCE = ("", "0", "no", "false"), ("1", "yes", "true"), "force"
 
@@ -15,32 +14,31 @@ def wants_fresh(text: str) -> bool:
     return text.lower() not in NO
 
 
-def throw_state_away(state: StateDir, simulator: Simulator, real: RealNovita | None, fresh: str) -> None:
+def clear_state(
+    state: StateDir, simulator: SimulatorServer, real_novita: NovitaAccount | None, fresh: str
+) -> None:
     """Machines that nobody remembers go on costing money, so this refuses while any of ours live."""
-    deployment = state.deployment.read_text().strip() if state.deployment.exists() else ""
-    if deployment and fresh.lower() != FORCE:
-        if real:
-            alive = living_machines(real.base_url, real.key, deployment, loopback=False)
-        else:
-            alive = living_machines(simulator.api_url, "local", deployment, loopback=True)
-        if alive:
+    deployment_id = state.deployment_id.read_text().strip() if state.deployment_id.exists() else ""
+    if deployment_id and fresh.lower() != FORCE:
+        novita = real_novita or NovitaAccount("local", simulator.api_url, loopback=True)
+        if living := novita.living_machines(deployment_id):
             raise RefusalError(
-                f"machines of ours live at {'Novita' if real else 'the simulator'}: {', '.join(alive)}. "
-                "Delete them first, or forget them with FRESH=force."
+                f"machines of ours live at {'Novita' if real_novita else 'the simulator'}: "
+                f"{', '.join(living)}. Delete them first, or forget them with FRESH=force."
             )
-    state.forget()
-    if not real:
+    state.clear()
+    if not real_novita:
         simulator.reset()
 
 
-def require_same_novita(state: StateDir, real: RealNovita | None) -> None:
+def require_same_novita(state: StateDir, real_novita: NovitaAccount | None) -> None:
     """Records of simulated machines must not be held against real ones, nor the other way round."""
-    note = state.running / "novita"
-    now = real.base_url if real else "simulator"
-    before = note.read_text().strip() if note.exists() else now
+    file = state.running / "novita"
+    now = real_novita.base_url if real_novita else "simulator"
+    before = file.read_text().strip() if file.exists() else now
     if before != now:
         raise RefusalError(
             f"the state in {state.path} belongs to another Novita ({before}, now {now}). "
             "Give this copy a folder of its own with OSTLER_STATE_DIR, or begin anew with FRESH=1."
         )
-    note.write_text(f"{now}\n")
+    file.write_text(f"{now}\n")

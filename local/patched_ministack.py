@@ -1,4 +1,4 @@
-"""The emulator's process: ministack, with three of its gaps closed.
+"""The emulator's process: ministack, with three patches.
 
 - Functions' output goes to a file of its own; ministack keeps it in memory, a log stream for each invocation.
 - A table's stream is kept over a clean stop. Ministack keeps only how far it was read, so that a stream would
@@ -20,16 +20,18 @@ STREAMS = {"streamRecords": dynamodb._stream_records, "streamTrimmed": dynamodb.
 def main() -> None:
     (function_log,) = sys.argv[1:]
     sys.argv = sys.argv[:1]
-    lambda_svc._execute_function_warm = _logged(lambda_svc._execute_function_warm, Path(function_log))
-    lambda_svc._emit_lambda_logs = _forget
-    dynamodb.get_state, dynamodb.load_persisted_state = _keeping_streams(
+    lambda_svc._execute_function_warm = _with_function_log(
+        lambda_svc._execute_function_warm, Path(function_log)
+    )
+    lambda_svc._emit_lambda_logs = _ignore
+    dynamodb.get_state, dynamodb.load_persisted_state = _with_streams(
         dynamodb.get_state, dynamodb.load_persisted_state
     )
-    app.pin_request_origin = _as_if_encrypted(app.pin_request_origin)
+    app.pin_request_origin = _as_encrypted(app.pin_request_origin)
     app.main()
 
 
-def _logged(execute: Any, file: Path) -> Any:
+def _with_function_log(execute: Any, file: Path) -> Any:
     log = file.open("a", buffering=1)
 
     def executed(function: Any, event: Any, request_id: str) -> Any:
@@ -44,11 +46,11 @@ def _logged(execute: Any, file: Path) -> Any:
     return executed
 
 
-def _forget(*_: Any, **__: Any) -> None:
+def _ignore(*_: Any, **__: Any) -> None:
     pass
 
 
-def _keeping_streams(get_state: Any, load_state: Any) -> tuple[Any, Any]:
+def _with_streams(get_state: Any, load_state: Any) -> tuple[Any, Any]:
     def get() -> Any:
         return get_state() | STREAMS
 
@@ -61,7 +63,7 @@ def _keeping_streams(get_state: Any, load_state: Any) -> tuple[Any, Any]:
     return get, load
 
 
-def _as_if_encrypted(pin_request_origin: Any) -> Any:
+def _as_encrypted(pin_request_origin: Any) -> Any:
     return lambda address, _encrypted: pin_request_origin(address, True)
 
 

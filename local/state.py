@@ -10,8 +10,8 @@ import shutil
 from pathlib import Path
 from typing import IO
 
-from local.problems import RefusalError
 from local.waiting import wait_until
+from ops.command import RefusalError
 
 
 class StateDir:
@@ -20,8 +20,8 @@ class StateDir:
         self.running = self.path / "running"
         self.emulator = self.running / "emulator"
         self.simulator = self.running / "simulator.json"
-        self.groups = self.path / "processes"
-        self.deployment = self.path / "deployment"
+        self.process_groups = self.path / "processes"
+        self.deployment_id = self.path / "deployment"
         self._saved = self.path / "saved"
         self._previous = self.path / "saved.previous"
         self._lock: IO[str] | None = None
@@ -29,11 +29,11 @@ class StateDir:
     def log(self, name: str) -> Path:
         return self.path / f"{name}.log"
 
-    def lock(self, patience_seconds: float) -> None:
+    def lock(self, timeout_seconds: float) -> None:
         """The lock goes with the process that holds it, however that ends."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)  # keys are kept here
         self._lock = lock = (self.path / "lock").open("a")
-        if not wait_until(lambda: _locked(lock), patience_seconds, pause=0.2):
+        if not wait_until(lambda: _try_lock(lock), timeout_seconds, pause=0.2):
             self.unlock()
             raise RefusalError(
                 f"another copy is running with the state in {self.path}. "
@@ -60,14 +60,14 @@ class StateDir:
         self.running.rename(self._saved)
         shutil.rmtree(self._previous, ignore_errors=True)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Empty; keys, secrets and the deployment's id stay, since they may be known elsewhere."""
         for kept in (self._saved, self._previous, self.running):
             shutil.rmtree(kept, ignore_errors=True)
         self.emulator.mkdir(parents=True)
 
 
-def _locked(file: IO[str]) -> bool:
+def _try_lock(file: IO[str]) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

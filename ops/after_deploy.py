@@ -9,26 +9,26 @@ import sys
 import boto3
 
 from ops.command import command
-from ops.stack import STACK_NAME, Deployed
+from ops.stack import STACK_NAME, DeployedStack
 
 
 @command
 def main() -> int:
-    deployed = Deployed.read(boto3.client("cloudformation"))
+    stack = DeployedStack.read(boto3.client("cloudformation"))
     if key := os.environ.get("NOVITA_API_KEY"):
         secrets = boto3.client("secretsmanager")
-        secrets.put_secret_value(SecretId=deployed.novita_secret_id, SecretString=key)
+        secrets.put_secret_value(SecretId=stack.novita_secret_id, SecretString=key)
         print("The Novita key is in its secret; functions read it within 5 minutes.")
     else:
         print(
             "Next: give it your Novita key, with NOVITA_API_KEY=… make deploy, "
-            f"or in the console as the value of the secret {deployed.novita_secret_id}."
+            f"or in the console as the value of the secret {stack.novita_secret_id}."
         )
-    print(f"{STACK_NAME} is deployed: {deployed.api_url}")
-    if deployed.auth == "keys":
+    print(f"{STACK_NAME} is deployed: {stack.api_url}")
+    if stack.auth == "keys":
         print(
             "Next: make yourself an API key with\n"
-            "  .venv/bin/python -m local.keys create --name me --scopes read,write,admin"
+            "  .venv/bin/python -m ops.keys create --name me --scopes read,write,admin"
         )
     return 0
 

@@ -1,63 +1,77 @@
-"""How a caller shows who it is to a service, in each way that it can be deployed with (`auth`)."""
+"""An HTTP client of a deployed service, for each way that it lets callers in (the deploy option `auth`)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import boto3
+import requests
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from botocore.exceptions import NoCredentialsError, NoRegionError
 from requests import PreparedRequest
 
-Caller = Callable[[PreparedRequest], PreparedRequest]
+Authenticator = Callable[[PreparedRequest], PreparedRequest]
 
 
 @dataclass(frozen=True)
-class Access:
-    proof: str
-    own: Caller
-    wrong: Caller
-    refusal: int = 401
-    at_gateway: bool = True  # it asks for proof under /api alone, and refuses in words of its own
+class Auth:
+    """How the caller authenticates, and how one that may not come in is refused."""
+
+    credential: str  # its name: key, token or signature
+    valid: Authenticator
+    invalid: Authenticator
+    refusal_status: int = 401
+    at_gateway: bool = True  # it asks for credentials under /api alone, and refuses in words of its own
 
 
-def by_key(key: str) -> Access:
-    return Access("key", _bearer(key), _bearer(f"ost_{'0' * 43}"), at_gateway=False)
+@dataclass(frozen=True)
+class ServiceClient:
+    url: str
+    auth: Auth
+
+    def call(self, method: str, path: str, body: Any = None) -> requests.Response:
+        return self.call_as(self.auth.valid, method, path, body)
+
+    def call_as(
+        self, caller: Authenticator | None, method: str, path: str, body: Any = None
+    ) -> requests.Response:
+        return requests.request(method, self.url + path, json=body, auth=caller, timeout=60)
 
 
-def by_token(token: str) -> Access:
-    return Access("token", _bearer(token), _bearer("not.a.token"))
+def api_key_auth(key: str) -> Auth:
+    return Auth("key", _bearer(key), _bearer(f"ost_{'0' * 43}"), at_gateway=False)
 
 
-def by_signature(credentials: Credentials, region: str) -> Access:
-    forged = Credentials(credentials.access_key, "not-its-secret", credentials.token)
-    return Access("signature", _signer(credentials, region), _signer(forged, region), refusal=403)
+def jwt_auth(token: str) -> Auth:
+    return Auth("token", _bearer(token), _bearer("not.a.token"))
 
 
-def by_own_signature() -> Access:
+def iam_auth() -> Auth:
     """With the credentials and the region that the AWS command line would take."""
     session = boto3.Session()
     if not (credentials := session.get_credentials()):
         raise NoCredentialsError
-    if not session.region_name:
+    if not (region := session.region_name):
         raise NoRegionError
-    return by_signature(credentials, session.region_name)
+    forged = Credentials(credentials.access_key, "not-its-secret", credentials.token)
+    return Auth("signature", _signer(credentials, region), _signer(forged, region), refusal_status=403)
 
 
-def _bearer(token: str) -> Caller:
-    def shown(request: PreparedRequest) -> PreparedRequest:
+def _bearer(token: str) -> Authenticator:
+    def authenticate(request: PreparedRequest) -> PreparedRequest:
         request.headers["Authorization"] = f"Bearer {token}"
         return request
 
-    return shown
+    return authenticate
 
 
-def _signer(credentials: Credentials, region: str) -> Caller:
-    def signed(request: PreparedRequest) -> PreparedRequest:
+def _signer(credentials: Credentials, region: str) -> Authenticator:
+    def authenticate(request: PreparedRequest) -> PreparedRequest:
         to_sign = AWSRequest(request.method, request.url, data=request.body)
         SigV4Auth(credentials, "execute-api", region).add_auth(to_sign)
         request.headers.update(to_sign.headers.items())
         return request
 
-    return signed
+    return authenticate

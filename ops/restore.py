@@ -11,7 +11,7 @@ from typing import Any
 import boto3
 
 from ops.command import command
-from ops.stack import Deployed
+from ops.stack import DeployedStack
 
 Item = dict[str, Any]
 
@@ -53,7 +53,7 @@ def main() -> int:
     parser.add_argument("--from", dest="source", required=True, help="the table that DynamoDB restored")
     given = parser.parse_args()
     tables = boto3.resource("dynamodb")
-    own = Deployed.read(boto3.client("cloudformation")).table_name
+    own = DeployedStack.read(boto3.client("cloudformation")).table_name
     put, gone = put_back(tables.Table(own), every_item(tables.Table(given.source)))
     print(f"{put} items put into {own}, {gone} removed that {given.source} does not have.")
     return 0

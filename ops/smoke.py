@@ -25,102 +25,101 @@ from typing import Any
 import boto3
 import requests
 
-from local.problems import RefusalError, StartError
-from ops import keys as api_keys
-from ops.client import Access, Caller, by_key, by_own_signature, by_token
-from ops.command import command
-from ops.smoke_purchase import MachineLeftError, Order, Service, round_trip
-from ops.stack import Deployed
+from ops.client import Auth, Authenticator, ServiceClient, api_key_auth, iam_auth, jwt_auth
+from ops.command import CommandError, RefusalError, command
+from ops.keys import create_key, new_key, revoke_key
+from ops.smoke_purchase import LeakedMachineError, Order, buy_and_delete
+from ops.stack import DeployedStack
 
 SCOPES = ("read", "write")
 
 
 @dataclass(frozen=True)
-class Smoke:
-    service: Service
+class SmokeTest:
+    service: ServiceClient
     product: str  # none: the cheapest
     order: Order | None  # none: nothing is bought
     say: Callable[[str], None]
 
     def run(self) -> bool:
         """Every check, also after one that failed; whether all were good."""
-        good = [self._passed(name, check) for name, check in self._checks()]
+        good = [self._passes(name, check) for name, check in self._checks()]
         order = self.order
         if order and all(good):
-            bought = partial(round_trip, self.service, self._chosen(), order, self.say)
-            good.append(self._passed("round trip", bought))
+            purchase = partial(buy_and_delete, self.service, self._product_name(), order, self.say)
+            good.append(self._passes("purchase", purchase))
         elif order:
-            self.say("skipped  round trip: nothing is bought from a service that is not well")
+            self.say("skipped  purchase: nothing is bought from a service that is not well")
         self.say(f"{good.count(True)} of {len(good)} checks passed")
         return all(good)
 
     def _checks(self) -> Iterator[tuple[str, Callable[[], str]]]:
         yield "health", self._health
-        access = self.service.access
-        if access.at_gateway:
+        auth = self.service.auth
+        if auth.at_gateway:
             yield "table and queues", self._queues
         else:
             yield "deep health", self._deep_health
-        yield f"no {access.proof} is refused", lambda: self._refused(None)
-        yield f"a wrong {access.proof} is refused", lambda: self._refused(access.wrong)
-        yield "description of the API", self._description
+        yield f"no {auth.credential} is refused", lambda: self._refused(None)
+        yield f"a wrong {auth.credential} is refused", lambda: self._refused(auth.invalid)
+        yield "description of the API", self._openapi
         yield "products", lambda: f"{len(self._products())} to be had"
         yield "quote", self._quote
 
-    def _passed(self, name: str, check: Callable[[], str]) -> bool:
+    def _passes(self, name: str, check: Callable[[], str]) -> bool:
         try:
             found = check()
-        except MachineLeftError:
+        except LeakedMachineError:
             raise
-        except (requests.RequestException, KeyError, StartError) as problem:
-            self.say(f"FAILED   {name}: {problem}")
+        except (requests.RequestException, KeyError, CommandError) as error:
+            self.say(f"FAILED   {name}: {error}")
             return False
         self.say(f"ok       {name}: {found}")
         return True
 
     def _health(self) -> str:
         answer = self.service.call_as(None, "GET", "/health")
-        return _told(answer, 200)["status"]  # type: ignore[no-any-return]
+        return str(_json(answer, 200)["status"])
 
     def _deep_health(self) -> str:
-        told = _told(self.service.call("GET", "/health?deep=true"), 200)
-        circuits = told["checks"].pop("circuits")
-        checks = told["checks"] | circuits
-        return f"{told['status']} ({', '.join(f'{name} {state}' for name, state in checks.items())})"
+        answer = _json(self.service.call("GET", "/health?deep=true"), 200)
+        circuits = answer["checks"].pop("circuits")
+        checks = answer["checks"] | circuits
+        return f"{answer['status']} ({', '.join(f'{name} {state}' for name, state in checks.items())})"
 
     def _queues(self) -> str:
         """Health is open where the gateway lets people in, so there is no deep one to be had."""
-        told = _told(self.service.call("GET", "/api/jobs/stats"), 200)
-        return ", ".join(f"{name} {queue['depth']}" for name, queue in told["queues"].items())
+        answer = _json(self.service.call("GET", "/api/jobs/stats"), 200)
+        return ", ".join(f"{name} {queue['depth']}" for name, queue in answer["queues"].items())
 
-    def _refused(self, caller: Caller | None) -> str:
-        access = self.service.access
-        told = _told(self.service.call_as(caller, "GET", "/api/instances"), access.refusal)
-        return str(told["message"] if access.at_gateway else told["error"]["code"])
+    def _refused(self, caller: Authenticator | None) -> str:
+        auth = self.service.auth
+        answer = _json(self.service.call_as(caller, "GET", "/api/instances"), auth.refusal_status)
+        return str(answer["message"] if auth.at_gateway else answer["error"]["code"])
 
-    def _description(self) -> str:
+    def _openapi(self) -> str:
         answer = self.service.call_as(None, "GET", "/openapi.json")
-        return f"{len(_told(answer, 200)['paths'])} paths"
+        return f"{len(_json(answer, 200)['paths'])} paths"
 
     def _products(self) -> list[dict[str, Any]]:
-        told = _told(self.service.call("GET", "/api/products"), 200)
-        found = [one for one in told["products"] if one["available"] and "spotPricePerGpuHour" in one]
+        answer = _json(self.service.call("GET", "/api/products"), 200)
+        found = [one for one in answer["products"] if one["available"] and "spotPricePerGpuHour" in one]
         if not found:
-            raise StartError("Novita has no product to be had on the spot market")
+            raise CommandError("Novita has no product to be had on the spot market")
         return sorted(found, key=lambda one: Decimal(one["spotPricePerGpuHour"]))
 
-    def _chosen(self) -> str:
+    def _product_name(self) -> str:
         return self.product or str(self._products()[0]["name"])
 
     def _quote(self) -> str:
-        wanted = {"productName": self._chosen(), "placement": "cheapest"}
-        told = _told(self.service.call("POST", "/api/quotes", wanted), 200)
-        return f"{told['productName']} in {told['region']} for {told['pricePerGpuHour']} USD an hour"
+        wanted = {"productName": self._product_name(), "placement": "cheapest"}
+        answer = _json(self.service.call("POST", "/api/quotes", wanted), 200)
+        return f"{answer['productName']} in {answer['region']} for {answer['pricePerGpuHour']} USD an hour"
 
 
-def _told(answer: requests.Response, wanted: int) -> Any:
+def _json(answer: requests.Response, wanted: int) -> Any:
     if answer.status_code != wanted:
-        raise StartError(f"answered {answer.status_code} instead of {wanted}: {answer.text[:300]}")
+        raise CommandError(f"answered {answer.status_code} instead of {wanted}: {answer.text[:300]}")
     return answer.json()
 
 
@@ -131,64 +130,66 @@ def read_order(environment: Mapping[str, str]) -> Order | None:
     if missing:
         raise RefusalError(f"SMOKE_BUY spends money, so {' and '.join(missing)} must be given too")
     try:
-        most = float(environment["SMOKE_MAX_PRICE"])
+        max_price = float(environment["SMOKE_MAX_PRICE"])
     except ValueError:
         raise RefusalError("SMOKE_MAX_PRICE must be a number of USD") from None
     return Order(
-        environment["SMOKE_TEMPLATE"], most, float(environment.get("SMOKE_SECONDS") or Order.patience_seconds)
+        environment["SMOKE_TEMPLATE"],
+        max_price,
+        float(environment.get("SMOKE_SECONDS") or Order.max_wait_seconds),
     )
 
 
 @contextmanager
-def found_service(environment: Mapping[str, str]) -> Iterator[Service]:
+def find_service(environment: Mapping[str, str]) -> Iterator[ServiceClient]:
     """The one that is named, or the deployed stack."""
     if url := environment.get("OSTLER_URL"):
         auth = environment.get("OSTLER_AUTH") or "keys"
-        yield Service(url.rstrip("/"), _given_access(auth, environment))
+        yield ServiceClient(url.rstrip("/"), _auth_from(auth, environment))
         return
-    deployed = Deployed.read(boto3.client("cloudformation"))
-    if deployed.auth == "keys":
-        with _key_for_a_while(deployed.table_name) as key:
-            yield Service(deployed.api_url, by_key(key))
+    stack = DeployedStack.read(boto3.client("cloudformation"))
+    if stack.auth == "keys":
+        with _temporary_key(stack.table_name) as key:
+            yield ServiceClient(stack.api_url, api_key_auth(key))
     else:
-        yield Service(deployed.api_url, _given_access(deployed.auth, environment))
+        yield ServiceClient(stack.api_url, _auth_from(stack.auth, environment))
 
 
-def _given_access(auth: str, environment: Mapping[str, str]) -> Access:
+def _auth_from(auth: str, environment: Mapping[str, str]) -> Auth:
     def needed(name: str) -> str:
         if not environment.get(name):
             raise RefusalError(f"a service with auth={auth} needs {name}")
         return environment[name]
 
     if auth == "keys":
-        return by_key(needed("OSTLER_API_KEY"))
+        return api_key_auth(needed("OSTLER_API_KEY"))
     if auth == "jwt":
-        return by_token(needed("OSTLER_TOKEN"))
+        return jwt_auth(needed("OSTLER_TOKEN"))
     if auth == "iam":
-        return by_own_signature()
+        return iam_auth()
     raise RefusalError(f"OSTLER_AUTH is {auth}: must be one of keys, jwt, iam")
 
 
 @contextmanager
-def _key_for_a_while(table_name: str) -> Iterator[str]:
+def _temporary_key(table_name: str) -> Iterator[str]:
     table = boto3.resource("dynamodb").Table(table_name)
-    made = api_keys.new_key()
-    key_id = api_keys.make(table, name="smoke test", scopes=SCOPES, key=made).id
+    key = new_key()
+    key_id = create_key(table, name="smoke test", scopes=SCOPES, key=key).id
     try:
-        yield made
+        yield key
     finally:
-        api_keys.revoke(table, key_id)
+        revoke_key(table, key_id)
 
 
 @command
 def main() -> int:
     order = read_order(os.environ)
-    with found_service(os.environ) as service:
+    with find_service(os.environ) as service:
         print(f"{service.url}, {'buying one machine' if order else 'only looking (SMOKE_BUY=1 buys)'}")
-        smoke = Smoke(
+        test = SmokeTest(
             service, os.environ.get("SMOKE_PRODUCT", ""), order, lambda line: print(line, flush=True)
         )
-        return 0 if smoke.run() else 1
+        return 0 if test.run() else 1
 
 
 if __name__ == "__main__":

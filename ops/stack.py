@@ -1,21 +1,21 @@
-"""What a deployed stack says about itself, on the emulator and on AWS alike."""
+"""The deployed stack: its functions and outputs, read from CloudFormation on AWS or on the emulator."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from local.problems import StartError
+from ops.command import CommandError
 
 STACK_NAME = "Ostler"
 
 
 @dataclass(frozen=True)
-class Deployed:
+class DeployedStack:
     functions: tuple[str, ...]
     outputs: Mapping[str, str]
 
     @classmethod
-    def read(cls, cloudformation: Any) -> "Deployed":
+    def read(cls, cloudformation: Any) -> "DeployedStack":
         pages = cloudformation.get_paginator("list_stack_resources").paginate(StackName=STACK_NAME)
         resources = [item for page in pages for item in page["StackResourceSummaries"]]
         functions = [item for item in resources if item["ResourceType"] == "AWS::Lambda::Function"]
@@ -51,5 +51,5 @@ class Deployed:
 
     def _output(self, name: str) -> str:
         if name not in self.outputs:
-            raise StartError(f"the stack {STACK_NAME} has no output {name}: did its deploy end well?")
+            raise CommandError(f"the stack {STACK_NAME} has no output {name}: did its deploy end well?")
         return self.outputs[name]

@@ -15,12 +15,9 @@ import boto3
 from botocore.exceptions import ClientError
 
 from functions.shared.domain.status import Status
-from local.deployment_id import KEY
-from local.problems import RefusalError
-from local.provider import REAL_ADDRESS
-from ops.command import command
-from ops.novita import living_machines
-from ops.stack import Deployed
+from ops.command import RefusalError, command
+from ops.novita import DEFAULT_BASE_URL, NovitaAccount, read_deployment_id
+from ops.stack import DeployedStack
 
 AT_REST = frozenset({Status.TERMINATED, Status.FAILED})
 
@@ -29,60 +26,45 @@ AT_REST = frozenset({Status.TERMINATED, Status.FAILED})
 class Teardown:
     """What has to be known is read before anything is removed."""
 
-    deployment: str
-    novita_url: str
-    novita_key: str
+    deployment_id: str
+    novita: NovitaAccount
     unfinished: tuple[str, ...]  # instances that have a machine, or may still be given one
-    loopback: bool = False
 
     @classmethod
-    def read(cls, table: Any, novita_url: str, novita_key: str, *, loopback: bool = False) -> "Teardown":
-        kept = table.get_item(Key=KEY, ConsistentRead=True).get("Item")
-        return cls(
-            str(kept["id"]) if kept else "",
-            novita_url,
-            novita_key,
-            tuple(sorted(_unfinished(table))),
-            loopback,
-        )
+    def read(cls, table: Any, novita: NovitaAccount) -> "Teardown":
+        return cls(read_deployment_id(table), novita, tuple(sorted(_unfinished(table))))
 
-    def __call__(self, remove: Callable[[], int], *, force: bool, say: Callable[[str], None]) -> int:
+    def run(self, remove: Callable[[], int], *, force: bool, say: Callable[[str], None]) -> int:
         if force:
-            self._look(say)
+            self._try_living_machines(say)
         else:
-            self._refuse_for(self._living())
+            self._refuse_for(self._living_machines())
         if code := remove():
             return code
-        left = self._look(say)  # one may have been bought between the look and the end
-        for one in left or ():
-            say(f"still living at Novita, and billed: {one}")
+        left = self._try_living_machines(say)  # one may have been bought between the look and the end
+        for name in left or ():
+            say(f"still living at Novita, and billed: {name}")
         return 0 if left == [] else 1
 
-    def _refuse_for(self, living: list[str]) -> None:
-        if self.unfinished or living:
-            raise RefusalError(
-                "nobody would look after these any more. Delete the instances by the API and wait until they "
-                "are terminated, or leave them behind with TEARDOWN=force.\n"
-                + "\n".join(
-                    [
-                        *(f"  instance {one}" for one in self.unfinished),
-                        *(f"  machine {one}" for one in living),
-                    ]
-                )
-            )
+    def _refuse_for(self, machines: list[str]) -> None:
+        if not self.unfinished and not machines:
+            return
+        left = [*(f"  instance {one}" for one in self.unfinished), *(f"  machine {one}" for one in machines)]
+        raise RefusalError(
+            "nobody would look after these any more. Delete the instances by the API and wait until they "
+            "are terminated, or leave them behind with TEARDOWN=force.\n" + "\n".join(left)
+        )
 
-    def _look(self, say: Callable[[str], None]) -> list[str] | None:
-        """What lives; none and a word about it if Novita does not say."""
+    def _try_living_machines(self, say: Callable[[str], None]) -> list[str] | None:
+        """None, and a word about it, if Novita does not say."""
         try:
-            return self._living()
-        except RefusalError as problem:
-            say(f"{problem}\nmachines with -{self.deployment}- in their names may live on there, and bill")
+            return self._living_machines()
+        except RefusalError as error:
+            say(f"{error}\nmachines with -{self.deployment_id}- in their names may live on there, and bill")
             return None
 
-    def _living(self) -> list[str]:
-        if not self.deployment:
-            return []
-        return living_machines(self.novita_url, self.novita_key, self.deployment, loopback=self.loopback)
+    def _living_machines(self) -> list[str]:
+        return self.novita.living_machines(self.deployment_id) if self.deployment_id else []
 
 
 def _unfinished(table: Any) -> list[str]:
@@ -116,11 +98,11 @@ def _novita_key(secret_id: str) -> str:
 
 @command
 def main() -> int:
-    deployed = Deployed.read(boto3.client("cloudformation"))
-    table = boto3.resource("dynamodb").Table(deployed.table_name)
-    address = os.environ.get("NOVITA_API_BASE_URL") or REAL_ADDRESS
-    teardown = Teardown.read(table, address, _novita_key(deployed.novita_secret_id))
-    return teardown(
+    stack = DeployedStack.read(boto3.client("cloudformation"))
+    table = boto3.resource("dynamodb").Table(stack.table_name)
+    base_url = os.environ.get("NOVITA_API_BASE_URL") or DEFAULT_BASE_URL
+    teardown = Teardown.read(table, NovitaAccount(_novita_key(stack.novita_secret_id), base_url))
+    return teardown.run(
         lambda: subprocess.run(sys.argv[1:]).returncode,
         force=os.environ.get("TEARDOWN") == "force",
         say=lambda line: print(line, file=sys.stderr),

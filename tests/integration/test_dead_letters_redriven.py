@@ -8,7 +8,7 @@ import pytest
 from functions.shared.adapters.table import ConditionFailed
 from functions.shared.domain.messages import StepMessage
 from functions.shared.domain.status import Status
-from ops import keys as api_keys
+from ops import keys
 from tests.integration.conftest import Build
 from tests.integration.letters import bury, dead, dead_items, deliver_all, failed_create, redrive
 from tests.integration.world import World
@@ -155,7 +155,7 @@ def test_a_webhook_that_died_is_sent_when_redriven(world: World) -> None:
 
 
 def test_nobody_without_admin_redrives(world: World) -> None:
-    key = api_keys.new_key()
+    key = keys.new_key()
     world.add_key(key, "read", "write")
 
     status, answer = redrive(world, "dead_any", authorization=f"Bearer {key}")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from ops import keys as api_keys
+from ops import keys
 from tests.integration.conftest import Build
 from tests.integration.deaths import FORGETFUL, sides
 from tests.integration.market import PRODUCT, put_on_sale
@@ -170,7 +170,7 @@ def test_a_transaction_that_meets_another_is_tried_again(world: World) -> None:
 
 def test_a_key_belongs_to_its_caller_and_its_route(world: World) -> None:
     _, mine = _create(world, "k")
-    other = api_keys.new_key()
+    other = keys.new_key()
     world.add_key(other, "write")
 
     theirs_status, theirs = world.call(

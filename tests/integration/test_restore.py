@@ -3,7 +3,7 @@
 from typing import Any
 
 from functions.shared.domain.status import Status
-from ops import keys as api_keys
+from ops import keys
 from ops.restore import every_item, put_back
 from tests.integration.sweeps import LONG, live
 from tests.integration.world import World
@@ -110,10 +110,10 @@ def test_a_create_that_was_under_way_buys_no_second_machine(world: World) -> Non
 
 
 def test_a_key_that_was_revoked_since_the_backup_stays_so(world: World) -> None:
-    key = api_keys.new_key()
-    revoked = api_keys.make(world.table, name="gone", scopes=("read",), key=key)
+    key = keys.new_key()
+    revoked = keys.create_key(world.table, name="gone", scopes=("read",), key=key)
     backup = backed_up(world)
-    api_keys.revoke(world.table, revoked.id)
+    keys.revoke_key(world.table, revoked.id)
 
     restore(world, backup)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from functions.shared.domain.ids import machine_name, new_instance_id
 from functions.shared.domain.status import Status
-from ops import keys as api_keys
+from ops import keys
 from tests.integration.wire import Made
 from tests.integration.world import World
 
@@ -177,7 +177,7 @@ def test_only_a_body_that_is_known_is_taken(world: World) -> None:
 
 
 def test_nobody_without_admin_reconciles(world: World) -> None:
-    key = api_keys.new_key()
+    key = keys.new_key()
     world.add_key(key, "read", "write")
 
     status, answer = world.call("POST", "/api/sync", headers={"authorization": f"Bearer {key}"})

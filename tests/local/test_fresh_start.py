@@ -1,13 +1,13 @@
-"""When kept state may be used, and when it may be thrown away."""
+"""When kept state may be used, and when it may be cleared."""
 
 from pathlib import Path
 
 import pytest
 
 from local.fresh_start import require_same_novita, wants_fresh
-from local.problems import RefusalError
-from local.provider import RealNovita
 from local.state import StateDir
+from ops.command import RefusalError
+from ops.novita import NovitaAccount
 
 
 def test_simulated_records_are_not_held_against_the_real_novita(tmp_path: Path) -> None:
@@ -17,7 +17,7 @@ def test_simulated_records_are_not_held_against_the_real_novita(tmp_path: Path) 
 
     require_same_novita(state, None)
     with pytest.raises(RefusalError, match="OSTLER_STATE_DIR"):
-        require_same_novita(state, RealNovita("key"))
+        require_same_novita(state, NovitaAccount("key"))
 
 
 @pytest.mark.parametrize(("text", "fresh"), [("", False), ("0", False), ("1", True), ("force", True)])
@@ -35,14 +35,14 @@ def test_a_wish_that_is_not_understood_is_refused() -> None:
     [
         ({}, None),
         ({"NOVITA_API_BASE_URL": "https://elsewhere"}, None),
-        ({"NOVITA_API_KEY": "sk"}, RealNovita("sk", "https://api.novita.ai/gpu-instance/openapi/v1")),
+        ({"NOVITA_API_KEY": "sk"}, NovitaAccount("sk", "https://api.novita.ai/gpu-instance/openapi/v1")),
         (
             {"NOVITA_API_KEY": "sk", "NOVITA_API_BASE_URL": "https://elsewhere"},
-            RealNovita("sk", "https://elsewhere"),
+            NovitaAccount("sk", "https://elsewhere"),
         ),
     ],
 )
 def test_the_real_novita_is_meant_when_there_is_a_key_for_it(
-    environment: dict[str, str], wanted: RealNovita | None
+    environment: dict[str, str], wanted: NovitaAccount | None
 ) -> None:
-    assert RealNovita.read(environment) == wanted
+    assert NovitaAccount.from_environment(environment) == wanted

@@ -9,7 +9,7 @@ import requests
 
 from local.ports import HOST, Ports
 from local.waiting import wait_until
-from ops.novita import living_machines
+from ops.novita import NovitaAccount
 from tests.local.local_copy import MAKE_RUN, LocalCopy
 
 BUY = {
@@ -147,7 +147,7 @@ def _buy(copy: LocalCopy, name: str) -> str:
 
 def _living(copy: LocalCopy) -> list[str]:
     address = f"http://{HOST}:{copy.ports.simulator}/gpu-instance/openapi/v1"
-    return living_machines(address, "local", _deployment(copy), loopback=True)
+    return NovitaAccount("local", address, loopback=True).living_machines(_deployment(copy))
 
 
 def _deployment(copy: LocalCopy) -> str:

@@ -1,6 +1,6 @@
 """Which variables of a shell reach the functions of a local copy."""
 
-from local.settings import given_settings
+from local.settings import settings_from
 
 
 def test_only_settings_that_people_set_are_taken_from_the_shell() -> None:
@@ -12,4 +12,4 @@ def test_only_settings_that_people_set_are_taken_from_the_shell() -> None:
         "PATH": "/bin",
     }
 
-    assert given_settings(shell) == {"INSTANCE_POLL_INTERVAL": "2", "MAX_CONCURRENT_JOBS": "3"}
+    assert settings_from(shell) == {"INSTANCE_POLL_INTERVAL": "2", "MAX_CONCURRENT_JOBS": "3"}

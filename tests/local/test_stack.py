@@ -9,9 +9,9 @@ import requests
 
 from functions.shared.domain.messages import DeliveryMessage, StepMessage
 from local.ports import Ports
-from local.problems import RefusalError
 from local.stack import LocalStack
-from ops.keys import listed, make, new_key, revoke
+from ops.command import RefusalError
+from ops.keys import create_key, list_keys, new_key, revoke_key
 
 UNKNOWN_STEP = StepMessage("inst_01jd0000000000000000000000", "token", "test").as_json()
 UNKNOWN_DELIVERY = DeliveryMessage("dlv_01jd0000000000000000000000", 1, "test").as_json()
@@ -123,14 +123,14 @@ def test_keys_are_made_listed_and_revoked(stack: LocalStack) -> None:
     table = stack.emulator.table(stack.table_name)
     key = new_key()
 
-    made = make(table, name="ci", scopes=["write", "read"], key=key)
+    made = create_key(table, name="ci", scopes=["write", "read"], key=key)
 
-    assert made in listed(table)
+    assert made in list_keys(table)
     assert made.scopes == ("read", "write")
     assert _status(stack, key) == 200
-    assert revoke(table, made.id)
-    assert not revoke(table, made.id)
-    assert [each.revoked_at != "" for each in listed(table) if each.id == made.id] == [True]
+    assert revoke_key(table, made.id)
+    assert not revoke_key(table, made.id)
+    assert [each.revoked_at != "" for each in list_keys(table) if each.id == made.id] == [True]
 
 
 def _status(stack: LocalStack, key: str) -> int:

@@ -3,7 +3,7 @@
 import pytest
 
 from ops.after_deploy import main
-from ops.stack import Deployed
+from ops.stack import DeployedStack
 
 
 @pytest.mark.parametrize(("auth", "needs_a_key"), [("keys", True), ("jwt", False), ("iam", False)])
@@ -11,7 +11,7 @@ def test_a_key_is_asked_for_where_keys_let_in(
     auth: str, needs_a_key: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     outputs = {"ApiUrl": "https://a.example", "Auth": auth, "NovitaSecretId": "arn:secret"}
-    monkeypatch.setattr(Deployed, "read", lambda _: Deployed((), outputs))
+    monkeypatch.setattr(DeployedStack, "read", lambda _: DeployedStack((), outputs))
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.delenv("NOVITA_API_KEY", raising=False)
 
@@ -19,4 +19,4 @@ def test_a_key_is_asked_for_where_keys_let_in(
 
     said = capsys.readouterr().out
     assert "https://a.example" in said
-    assert ("local.keys create" in said) is needs_a_key
+    assert ("ops.keys create" in said) is needs_a_key

@@ -7,11 +7,9 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from local import keys
-from local.problems import StartError
-from ops import after_deploy, restore, smoke, teardown
-from ops.command import command
-from ops.stack import Deployed
+from ops import after_deploy, keys, restore, smoke, teardown
+from ops.command import CommandError, command
+from ops.stack import DeployedStack
 
 COMMANDS = [
     (after_deploy.main, []),
@@ -84,5 +82,5 @@ def test_what_aws_refuses_is_one_line(capfd: pytest.CaptureFixture[str]) -> None
 
 
 def test_a_stack_that_was_not_finished_says_so() -> None:
-    with pytest.raises(StartError, match="no output TableName"):
-        _ = Deployed((), {}).table_name
+    with pytest.raises(CommandError, match="no output TableName"):
+        _ = DeployedStack((), {}).table_name
