@@ -3,26 +3,28 @@
 from typing import Any
 
 from local.novita.catalog import Cluster, Product
+from local.novita.state import SimulatorState
 from local.novita.stock import Stock, inventory_state
 from local.novita.templates import RegistryAuth
-from local.novita.world import World
 
 MONTHLY_HOURS = 720
 
 
-def cluster(world: World, one: Cluster) -> dict[str, Any]:
-    names = {product.name for product in world.products.values() if one.region in product.regions}
+def cluster(state: SimulatorState, one: Cluster) -> dict[str, Any]:
+    names = {product.name for product in state.products.values() if one.region in product.regions}
     return {
         "id": one.id,
-        "name": world.region_name(one.region),
+        "name": state.region_name(one.region),
         "availableGpuType": sorted(names),
         "supportNetworkStorage": True,
         "supportInstanceNetwork": True,
     }
 
 
-def product(world: World, one: Product, stock: Stock, region: str | None, gpus: int) -> dict[str, Any]:
-    settings = world.settings
+def product(
+    state: SimulatorState, one: Product, stock: Stock, region: str | None, gpus: int
+) -> dict[str, Any]:
+    settings = state.settings
     free = stock.most_free(one, region)
     monthly = one.price * MONTHLY_HOURS
     return {
@@ -37,7 +39,7 @@ def product(world: World, one: Product, stock: Stock, region: str | None, gpus: 
         "maxRootFS": one.max_root_fs,
         "minLocalStorage": one.min_local_storage,
         "maxLocalStorage": one.max_local_storage,
-        "regions": [world.region_name(name) for name in one.regions],
+        "regions": [state.region_name(name) for name in one.regions],
         "price": _number(one.price, settings.price_as),
         "spotPrice": _number(one.spot_price, settings.spot_price_as),
         "monthlyPrice": [{"price": _number(monthly, settings.price_as), "month": 1}],
@@ -45,15 +47,15 @@ def product(world: World, one: Product, stock: Stock, region: str | None, gpus: 
     }
 
 
-def template(world: World, one: dict[str, Any]) -> dict[str, Any]:
-    if world.settings.template_times_as == "createdAt":
+def template(state: SimulatorState, one: dict[str, Any]) -> dict[str, Any]:
+    if state.settings.template_times_as == "createdAt":
         return one
     return {("createTime" if name == "createdAt" else name): value for name, value in one.items()}
 
 
-def auth(world: World, one: RegistryAuth) -> dict[str, Any]:
-    shown = one.sent()
-    return {**shown, "password": "******"} if world.settings.mask_auth_passwords else shown
+def auth(state: SimulatorState, one: RegistryAuth) -> dict[str, Any]:
+    shown = one.to_json()
+    return {**shown, "password": "******"} if state.settings.mask_auth_passwords else shown
 
 
 def _number(value: int, as_: str) -> int | str:

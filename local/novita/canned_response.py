@@ -1,4 +1,4 @@
-"""An answer set by hand for a webhook receiver or for the application inside a machine."""
+"""A response that a control call sets, for a webhook receiver or for the application inside a machine."""
 
 import asyncio
 import json
@@ -10,14 +10,14 @@ from pydantic import Field, field_validator
 from local.novita import connections
 from local.novita.wire import Wire
 
-FOR_EVER = -1
+FOREVER = -1
 
 
-class Answer(Wire):
+class CannedResponse(Wire):
     status: int = Field(default=200, ge=200, le=599)
     headers: dict[str, str] = Field(default={})
     body: Any = ""
-    delay_ms: int = Field(default=0, ge=FOR_EVER)
+    delay_ms: int = Field(default=0, ge=FOREVER)
     endless: bool = False
     reset: bool = False
     times: int | None = Field(default=None, ge=1)
@@ -31,8 +31,8 @@ class Answer(Wire):
         return headers
 
 
-async def give(request: web.Request, answer: Answer) -> web.StreamResponse:
-    if answer.delay_ms == FOR_EVER:
+async def send(request: web.Request, answer: CannedResponse) -> web.StreamResponse:
+    if answer.delay_ms == FOREVER:
         await connections.hold(request)
         return connections.reset(request)
     await asyncio.sleep(answer.delay_ms / 1000)
@@ -43,7 +43,7 @@ async def give(request: web.Request, answer: Answer) -> web.StreamResponse:
     return web.Response(status=answer.status, headers=_headers(answer), body=_bytes(answer.body))
 
 
-def _headers(answer: Answer) -> dict[str, str]:
+def _headers(answer: CannedResponse) -> dict[str, str]:
     if any(name.lower() == "content-type" for name in answer.headers):
         return answer.headers
     kind = "text/plain; charset=utf-8" if isinstance(answer.body, str) else "application/json"

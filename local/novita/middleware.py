@@ -1,4 +1,4 @@
-"""What every API call passes, from outside in: the record, latency, faults, errors, the key, the limit."""
+"""The middleware of every API call, from outside in: call log, latency, faults, errors, key, rate limit."""
 
 import asyncio
 import json
@@ -8,18 +8,18 @@ from typing import Any
 
 from aiohttp import web
 
-from local.novita.context import WORLD, context_of, world_of
-from local.novita.damage import UNANSWERED, Handler, strike
+from local.novita.context import STATE, context_of, state_of
 from local.novita.errors import ApiError, error_body
+from local.novita.faults import UNANSWERED, Handler, apply_fault
 
 CALL = "call"
 
 
 @web.middleware
-async def record(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def record_call(request: web.Request, handler: Handler) -> web.StreamResponse:
     context = context_of(request)
-    request[WORLD] = context.world
-    call = context.calls.begin(request, await request.read(), context.world.clock.now())
+    request[STATE] = context.state
+    call = context.calls.begin(request, await request.read(), context.state.clock.now())
     request[CALL] = call
     response = await handler(request)
     call.status = None if request.get(UNANSWERED) else response.status
@@ -27,26 +27,26 @@ async def record(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 
 @web.middleware
-async def be_slow(request: web.Request, handler: Handler) -> web.StreamResponse:
-    latency_ms = world_of(request).settings.latency_ms
+async def add_latency(request: web.Request, handler: Handler) -> web.StreamResponse:
+    latency_ms = state_of(request).settings.latency_ms
     if latency_ms:
         await asyncio.sleep(latency_ms / 1000)
     return await handler(request)
 
 
 @web.middleware
-async def go_wrong(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def inject_fault(request: web.Request, handler: Handler) -> web.StreamResponse:
     body = (await request.read()).decode(errors="replace")
     faults = context_of(request).faults
-    fault = faults.take(request.method, request.path, request.query_string, body)
+    fault = faults.next_for(request.method, request.path, request.query_string, body)
     if fault is None:
         return await handler(request)
     request[CALL].fault = fault.id
-    return await strike(fault.what, request, handler)
+    return await apply_fault(fault.what, request, handler)
 
 
 @web.middleware
-async def word_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def format_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         return await handler(request)
     except ApiError as error:
@@ -62,27 +62,27 @@ async def word_errors(request: web.Request, handler: Handler) -> web.StreamRespo
 @web.middleware
 async def check_key(request: web.Request, handler: Handler) -> web.StreamResponse:
     scheme, _, key = request.headers.get("Authorization", "").partition(" ")
-    rejected = world_of(request).settings.rejected_keys
+    rejected = state_of(request).settings.rejected_keys
     if scheme.lower() != "bearer" or not key.strip() or key.strip() in rejected:
         raise ApiError("UNAUTHORIZED", "invalid api key")
     return await handler(request)
 
 
 @web.middleware
-async def limit(request: web.Request, handler: Handler) -> web.StreamResponse:
-    world = world_of(request)
-    settings = world.settings
+async def enforce_rate_limit(request: web.Request, handler: Handler) -> web.StreamResponse:
+    state = state_of(request)
+    settings = state.settings
     context_of(request).limiter.take(
-        world.clock.now(), settings.rate_limit_per_minute, settings.retry_after_on429
+        state.clock.now(), settings.rate_limit_per_minute, settings.retry_after_on429
     )
     return await handler(request)
 
 
-GATE = (record, be_slow, go_wrong, word_errors, check_key, limit)
+MIDDLEWARES = (record_call, add_latency, inject_fault, format_errors, check_key, enforce_rate_limit)
 
 
 def error_response(request: web.Request, error: ApiError) -> web.Response:
-    status = error.status(world_of(request).settings.not_found_as)
+    status = error.status(state_of(request).settings.not_found_as)
     headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
     body = error_body(status, error.reason, error.message)
     return web.json_response(body, status=status, headers=headers)

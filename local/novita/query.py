@@ -37,12 +37,12 @@ def required(request: web.Request, name: str) -> str:
     return value
 
 
-def like(wanted: str, value: str) -> bool:
+def contains(wanted: str, value: str) -> bool:
     """Fuzzy, as far as is known: any part, any case."""
     return wanted.lower() in value.lower()
 
 
-def page_of(request: web.Request, settings: Settings) -> tuple[int, int]:
+def page_params(request: web.Request, settings: Settings) -> tuple[int, int]:
     """Page size and number; where pages count from 1, page 0 is the first as well."""
     for name in ("pageSize", "pageNum"):
         if settings.paging_required and name not in request.query:
@@ -53,6 +53,6 @@ def page_of(request: web.Request, settings: Settings) -> tuple[int, int]:
     return size, number(request, "pageNum", settings.page_start)
 
 
-def cut(items: list[T], size: int, page: int, page_start: int) -> list[T]:
+def page_slice(items: list[T], size: int, page: int, page_start: int) -> list[T]:
     start = max(page - page_start, 0) * size
     return items[start : start + size]

@@ -3,10 +3,13 @@
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
+from urllib.parse import urlsplit
 
-from local.novita import endpoints
 from local.novita.machines import Machine
+from local.novita.orders import Port
 from local.novita.settings import Settings
+
+DOMAIN = "gpu-instance.novita.ai"
 
 
 @dataclass(frozen=True)
@@ -21,16 +24,16 @@ class View:
 
 
 def instance(machine: Machine, view: View) -> dict[str, Any]:
-    bought = machine.bought
+    terms = machine.terms
     running = machine.status(view.t) == "running"
     error = machine.error(view.t)
     return {
         "id": machine.id,
         "name": machine.name,
-        "clusterId": bought.cluster_id,
+        "clusterId": terms.cluster_id,
         "clusterName": view.cluster_name,
-        "productId": bought.product_id,
-        "productName": bought.product_name,
+        "productId": terms.product_id,
+        "productName": terms.product_name,
         "status": machine.status(view.t),
         "statusError": {"state": error.state, "message": error.message},
         "imageUrl": machine.image_url,
@@ -38,16 +41,16 @@ def instance(machine: Machine, view: View) -> dict[str, Any]:
         "command": machine.command,
         "entrypoint": machine.entrypoint,
         "kind": machine.kind,
-        "cpuNum": str(bought.cpus),
-        "memory": str(bought.memory),
-        "gpuNum": str(bought.gpu_num),
+        "cpuNum": str(terms.cpus),
+        "memory": str(terms.memory),
+        "gpuNum": str(terms.gpu_num),
         "rootfsSize": machine.rootfs_size,
         "portMappings": _ports(machine, view),
         "envs": [{"key": env.key, "value": env.value} for env in machine.envs],
-        "tools": [tool.sent() for tool in machine.tools],
+        "tools": [tool.to_json() for tool in machine.tools],
         "volumeMounts": [],
         "network": {"id": "", "ip": ""},
-        "node": _node(bought.max_root_fs, view.settings),
+        "node": _node(terms.max_root_fs, view.settings),
         "jobs": [],
         **_billing(machine, view),
         **_times(machine, view),
@@ -63,7 +66,7 @@ def _ports(machine: Machine, view: View) -> list[dict[str, Any]]:
     ran = machine.last("running", view.t - view.settings.endpoints_after_seconds) is not None
     real = view.settings.real_endpoints
     return [
-        {**shown, "endpoint": endpoints.endpoint(machine, port, view.public_url, real) if ran else ""}
+        {**shown, "endpoint": endpoint(machine, port, view.public_url, real) if ran else ""}
         for shown, port in zip(ports, machine.ports, strict=True)
     ]
 
@@ -76,10 +79,10 @@ def _node(max_root_fs: int, settings: Settings) -> Any:
 def _billing(machine: Machine, view: View) -> dict[str, Any]:
     spot = machine.spot(view.t)
     status = view.settings.spot_status_when_not_spot if spot.status is None else spot.status
-    monthly = machine.bought.billing_mode == "monthly"
+    monthly = machine.terms.billing_mode == "monthly"
     return {
-        "billingMode": "" if view.settings.blank_billing_mode else machine.bought.billing_mode,
-        "instancePrice": str(machine.bought.unit_price * machine.bought.gpu_num),
+        "billingMode": "" if view.settings.blank_billing_mode else machine.terms.billing_mode,
+        "instancePrice": str(machine.terms.unit_price * machine.terms.gpu_num),
         "endTime": str(int(machine.created_at) + 30 * 86400) if monthly else "-1",
         "spotStatus": status,
         "spotReclaimTime": str(spot.reclaim_time),
@@ -105,7 +108,7 @@ def _connections(machine: Machine, view: View, running: bool) -> dict[str, Any]:
     base = f"{view.public_url}/_sim/app/{machine.id}"
     return {
         "connectComponentSSH": {
-            "sshCommand": endpoints.ssh_command(machine, view.public_url, real),
+            "sshCommand": ssh_command(machine, view.public_url, real),
             "password": password,
             "isRunning": running,
         },
@@ -126,3 +129,29 @@ def _connections(machine: Machine, view: View, running: bool) -> dict[str, Any]:
             "isRunning": running,
         },
     }
+
+
+def endpoint(machine: Machine, port: Port, public_url: str, real: bool) -> str:
+    if override := machine.addresses.get(str(port.port)):
+        return override
+    if port.type == "tcp":
+        return tcp_address(machine, port.port, public_url, real)
+    if real:
+        return f"https://{machine.id}-{port.port}.{machine.terms.cluster_id}.{DOMAIN}"
+    return f"{public_url}/_sim/app/{machine.id}/{port.port}"
+
+
+def tcp_address(machine: Machine, port: int, public_url: str, real: bool) -> str:
+    if real:
+        return f"proxy.{machine.terms.cluster_id}.{DOMAIN}:{allocated_port(machine, port)}"
+    return urlsplit(public_url).netloc
+
+
+def allocated_port(machine: Machine, port: int) -> int:
+    """A port of the proxy that looks drawn and is always the same."""
+    return 30000 + (int(machine.id[:8], 16) + port) % 30000
+
+
+def ssh_command(machine: Machine, public_url: str, real: bool) -> str:
+    host, _, port = tcp_address(machine, 22, public_url, real).rpartition(":")
+    return f"ssh -p {port} root@{host}"

@@ -10,7 +10,7 @@ WINDOW_SECONDS = 60
 
 
 @dataclass
-class Limiter:
+class RateLimiter:
     taken: deque[float] = field(default_factory=deque)
 
     def take(self, now: float, per_minute: int, say_when: bool) -> None:
