@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from types import FrameType
 
-from local.paths import ROOT, STATE
+from local.paths import STATE, display_path
 from local.ports import Ports
 from local.settings import settings_from
 from local.stack import LocalStack
@@ -51,24 +51,24 @@ def _stack() -> LocalStack:
 
 
 def _welcome(stack: LocalStack) -> None:
-    key_file = _short(stack.state.path / "api-key")
+    key_file = display_path(stack.state.api_key)
     bearer = f'-H "Authorization: Bearer $(cat {key_file})"'
     novita = f"real, {stack.novita_url}" if stack.real_novita else f"simulated, {stack.novita_url}"
-    simulator_log = "" if stack.real_novita else f", {_short(stack.state.log('simulator'))}"
+    simulator_log = "" if stack.real_novita else f", {display_path(stack.state.log('simulator'))}"
     _say(f"""
   API, docs         {stack.api_url}  {stack.api_url}/docs
   API key           {stack.api_key} (in {key_file})
   Novita            {novita}
   AWS emulator      {stack.emulator_url}
-  functions' logs   {_short(stack.state.log("functions"))}
-  other logs        {_short(stack.state.log("emulator"))}{simulator_log}
+  functions' logs   {display_path(stack.state.log("functions"))}
+  other logs        {display_path(stack.state.log("emulator"))}{simulator_log}
 
 Try:
   curl {stack.api_url}/health
   curl {bearer} {stack.api_url}/api/instances
   {_example_request(stack, bearer)}
 
-Ctrl-C stops it; what it knows is kept in {_short(stack.state.path)}.
+Ctrl-C stops it; what it knows is kept in {display_path(stack.state.path)}.
 ostler is ready on {stack.api_url}""")
 
 
@@ -82,10 +82,6 @@ def _example_request(stack: LocalStack, bearer: str) -> str:
 
 def _say(line: str) -> None:
     print(line, flush=True)
-
-
-def _short(path: Path) -> str:
-    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
 
 
 def _stop_on_signals() -> None:

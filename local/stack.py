@@ -9,7 +9,12 @@ from local import credentials
 from local.deploy import deploy
 from local.emulator import Emulator
 from local.forwarder import Forwarder
-from local.fresh_start import clear_state, require_same_novita, wants_fresh
+from local.fresh_start import (
+    clear_state,
+    require_same_novita,
+    set_other_version_aside,
+    wants_fresh,
+)
 from local.ports import HOST, Ports, require_free
 from local.process import ChildProcess, kill_leftover_processes, write_process_groups
 from local.server import SimulatorServer
@@ -104,12 +109,13 @@ class LocalStack:
         fresh = wants_fresh(self._fresh)
         self.state.lock(LOCK_SECONDS)
         self._cleanup.callback(self.state.unlock)
-        self.api_key = credentials.api_key(self.state.path / "api-key", self.api_key or None)
-        webhook_secret = credentials.webhook_secret(self.state.path / "webhook-secret", self._webhook_secret)
+        self.api_key = credentials.api_key(self.state.api_key, self.api_key or None)
+        webhook_secret = credentials.webhook_secret(self.state.webhook_secret, self._webhook_secret)
         kill_leftover_processes(self.state.process_groups, self.state.path)
         for name, port in self._ports_used().items():
             require_free(port, name)
         template = stack_template(self._say)
+        set_other_version_aside(self.state, self.real_novita, self._fresh, self._say)
         self.state.open()
         self._cleanup.callback(self._save_state)
         if not self.real_novita:
