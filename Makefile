@@ -18,7 +18,7 @@ export UV_CACHE_DIR ?= $(CURDIR)/.build/uv
 export JSII_RUNTIME_PACKAGE_CACHE_ROOT ?= $(CURDIR)/.build/jsii
 
 .DEFAULT_GOAL := help
-.PHONY: help run test unit matrix check chaos synth bootstrap deploy smoke teardown bench lock readme clean
+.PHONY: help run test unit matrix lint check chaos synth bootstrap deploy smoke teardown bench lock readme clean
 
 help: ## what there is
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -40,10 +40,12 @@ matrix: $(READY) ## the unit tests on every supported Python that is found
 		$(MAKE) --no-print-directory unit PYTHON="$$python" ARGS="-q $(ARGS)" || exit 1; \
 	done
 
-check: $(READY) ## lint, format, types, tests
+lint: $(READY) ## lint, format, types: what .pre-commit-config.yaml runs before each commit
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+check: lint ## lint, format, types, tests
 	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
 
 chaos: $(READY) ## everything goes wrong at once, over 1,000 instances (SEED=, INSTANCES=): takes a while
