@@ -100,7 +100,8 @@ class Hands:
         self._order = count()
         self.waiting: list[tuple[datetime, int, str, str]] = []
 
-    def send_message(self, *, QueueUrl: str, MessageBody: str, DelaySeconds: int) -> None:  # noqa: N803 - boto3's names
+    # N803: boto3's names.
+    def send_message(self, *, QueueUrl: str, MessageBody: str, DelaySeconds: int) -> None:  # noqa: N803
         at = self._now() + timedelta(seconds=DelaySeconds + HOP_SECONDS)
         heappush(self.waiting, (at, next(self._order), QueueUrl, MessageBody))
 

@@ -14,7 +14,7 @@ from functions.shared.domain.ids import new_deployment_id
 from functions.shared.domain.signature import read_master
 from ops.command import RefusalError
 from ops.keys import KEY_FORMAT, SCOPES, create_key, is_active, new_key, revoke_key
-from ops.novita import DEPLOYMENT_ID_KEY, read_deployment_id
+from ops.novita_account import DEPLOYMENT_ID_KEY, read_deployment_id
 
 LOCAL_KEY_ID = "key_local"
 

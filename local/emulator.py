@@ -69,7 +69,8 @@ class Emulator(Server):
         return boto3.Session(ACCESS_KEY, SECRET_KEY, region_name=REGION, botocore_session=own)
 
     def client(self, service: str) -> Any:
-        return self.session().client(service, endpoint_url=self.url, config=_NO_PROXY_CONFIG)  # type: ignore[call-overload]  # the stubs want the service's name as a literal
+        # The stubs want the service's name as a literal.
+        return self.session().client(service, endpoint_url=self.url, config=_NO_PROXY_CONFIG)  # type: ignore[call-overload]
 
     def table(self, name: str) -> Any:
         return self.session().resource("dynamodb", endpoint_url=self.url, config=_NO_PROXY_CONFIG).Table(name)
@@ -96,11 +97,11 @@ _NO_PROXY_CONFIG = Config(proxies={}, retries={"total_max_attempts": 2}, read_ti
 
 def _replace_port(persist_dir: Path, port: int) -> None:
     """Queue addresses carry the port they were made with, and the emulator finds a queue by its address."""
-    note = persist_dir / "port"
-    if note.exists() and (old := note.read_text()) != str(port):
+    port_file = persist_dir / "port"
+    if port_file.exists() and (old := port_file.read_text()) != str(port):
         for file in persist_dir.glob("*.json"):
             file.write_text(file.read_text().replace(f"{HOST}:{old}", f"{HOST}:{port}"))
-    note.write_text(str(port))
+    port_file.write_text(str(port))
 
 
 def _environment(port: int, scratch: Path, persist_dir: Path | None, *, enforce_iam: bool) -> dict[str, str]:

@@ -9,7 +9,7 @@ from local.paths import display_path
 from local.server import SimulatorServer
 from local.state import VERSION, StateDir
 from ops.command import RefusalError
-from ops.novita import NovitaAccount
+from ops.novita_account import NovitaAccount
 
 NO, YES, FORCE = ("", "0", "no", "false"), ("1", "yes", "true"), "force"
 

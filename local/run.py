@@ -13,7 +13,7 @@ from local.ports import Ports
 from local.settings import settings_from
 from local.stack import LocalStack
 from ops.command import command
-from ops.novita import NovitaAccount
+from ops.novita_account import NovitaAccount
 
 WATCH_SECONDS = 0.5
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

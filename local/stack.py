@@ -23,7 +23,7 @@ from local.state import StateDir
 from local.synthesis import stack_template
 from local.waiting import http_status, wait_until
 from ops.command import CommandError
-from ops.novita import NovitaAccount
+from ops.novita_account import NovitaAccount
 from ops.stack import DeployedStack
 
 HEALTH_SECONDS = 10  # of failing; a first answer that is only slow is waited for longer

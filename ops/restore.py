@@ -16,24 +16,24 @@ from ops.stack import DeployedStack
 Item = dict[str, Any]
 
 # A key that was revoked since must stay so, and machines bought since carry the deployment's id as it is.
-KEPT = ("key#", "deployment")
+NOT_RESTORED = ("key#", "deployment")
 
 
-def put_back(table: Any, backup: Iterable[Item]) -> tuple[int, int]:
-    """How many items were put and how many removed, as they were not in the backup."""
-    living = {_key(item) for item in every_item(table)}
+def restore_items(table: Any, backup: Iterable[Item]) -> tuple[int, int]:
+    """How many items were put and how many, which the backup does not have, were removed."""
+    existing = {_key(item) for item in scan_items(table)}
     wanted = {_key(item): item for item in backup}
-    put = [item for key, item in wanted.items() if key not in living or not key[0].startswith(KEPT)]
-    gone = [key for key in living - wanted.keys() if not key[0].startswith(KEPT)]
+    put = [item for key, item in wanted.items() if key not in existing or not key[0].startswith(NOT_RESTORED)]
+    removed = [key for key in existing - wanted.keys() if not key[0].startswith(NOT_RESTORED)]
     with table.batch_writer() as batch:
-        for pk, sk in gone:
+        for pk, sk in removed:
             batch.delete_item(Key={"pk": pk, "sk": sk})
         for item in put:
             batch.put_item(Item=item)
-    return len(put), len(gone)
+    return len(put), len(removed)
 
 
-def every_item(table: Any) -> Iterator[Item]:
+def scan_items(table: Any) -> Iterator[Item]:
     start: dict[str, Any] = {}
     while True:
         page = table.scan(ConsistentRead=True, **start)
@@ -51,11 +51,11 @@ def _key(item: Item) -> tuple[str, str]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m ops.restore", description=__doc__)
     parser.add_argument("--from", dest="source", required=True, help="the table that DynamoDB restored")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     tables = boto3.resource("dynamodb")
     own = DeployedStack.read(boto3.client("cloudformation")).table_name
-    put, gone = put_back(tables.Table(own), every_item(tables.Table(given.source)))
-    print(f"{put} items put into {own}, {gone} removed that {given.source} does not have.")
+    put, removed = restore_items(tables.Table(own), scan_items(tables.Table(arguments.source)))
+    print(f"{put} items put into {own}, {removed} removed that {arguments.source} does not have.")
     return 0
 
 

@@ -25,9 +25,9 @@ from typing import Any
 import boto3
 import requests
 
-from ops.client import Auth, Authenticator, ServiceClient, api_key_auth, iam_auth, jwt_auth
 from ops.command import CommandError, RefusalError, command
 from ops.keys import create_key, new_key, revoke_key
+from ops.smoke_client import Auth, Authenticator, ServiceClient, api_key_auth, iam_auth, jwt_auth
 from ops.smoke_purchase import LeakedMachineError, Order, buy_and_delete
 from ops.stack import DeployedStack
 

@@ -9,8 +9,8 @@ from uuid import uuid4
 
 import requests
 
-from ops.client import ServiceClient
 from ops.command import CommandError
+from ops.smoke_client import ServiceClient
 
 Say = Callable[[str], None]
 

@@ -1,4 +1,7 @@
-"""The deployed stack: its functions and outputs, read from CloudFormation on AWS or on the emulator."""
+"""The deployed stack: its functions and outputs, read from CloudFormation.
+
+`local` reads it from the emulator: it imports from `ops`, and `ops` never from `local`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

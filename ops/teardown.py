@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 
 from functions.shared.domain.status import Status
 from ops.command import RefusalError, command
-from ops.novita import DEFAULT_BASE_URL, NovitaAccount, read_deployment_id
+from ops.novita_account import DEFAULT_BASE_URL, NovitaAccount, read_deployment_id
 from ops.stack import DeployedStack
 
 AT_REST = frozenset({Status.TERMINATED, Status.FAILED})
@@ -88,7 +88,7 @@ def _unfinished(table: Any) -> list[str]:
 
 
 def _novita_key(secret_id: str) -> str:
-    """None where it is gone already, as after half a teardown: Novita then refuses to say what lives."""
+    """Empty where it is gone already, as after half a teardown: Novita then refuses to say what lives."""
     try:
         return str(boto3.client("secretsmanager").get_secret_value(SecretId=secret_id)["SecretString"])
     except ClientError as error:

@@ -54,7 +54,9 @@ class Machine:
     envs: list[Env]
     tools: list[Tool]
     create_body: dict[str, object]
-    addresses: dict[str, str] = field(default_factory=dict)  # by port: where it leads instead, set by hand
+    addresses: dict[str, str] = field(
+        default_factory=dict
+    )  # by port: where a control call lets it lead instead
     statuses: Timeline[str] = field(default_factory=Timeline)
     spots: Timeline[Spot] = field(default_factory=Timeline)
     errors: Timeline[StatusError] = field(default_factory=Timeline)

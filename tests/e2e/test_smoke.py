@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from ops.client import ServiceClient, api_key_auth
 from ops.command import RefusalError
 from ops.keys import list_keys
 from ops.smoke import SmokeTest, find_service, read_order
+from ops.smoke_client import ServiceClient, api_key_auth
 from ops.smoke_purchase import Order
 from tests.e2e.service import Service
 

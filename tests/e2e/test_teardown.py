@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 
 from ops.command import RefusalError
-from ops.novita import NovitaAccount
+from ops.novita_account import NovitaAccount
 from ops.teardown import Teardown, main
 from tests.e2e.service import Service
 

@@ -4,17 +4,17 @@ from typing import Any
 
 from functions.shared.domain.status import Status
 from ops import keys
-from ops.restore import every_item, put_back
+from ops.restore import restore_items, scan_items
 from tests.integration.sweeps import LONG, live
 from tests.integration.world import World
 
 
 def backed_up(world: World) -> list[dict[str, Any]]:
-    return list(every_item(world.table))
+    return list(scan_items(world.table))
 
 
 def restore(world: World, backup: list[dict[str, Any]]) -> None:
-    put_back(world.table, backup)
+    restore_items(world.table, backup)
     world.restart()
 
 

@@ -7,7 +7,7 @@ import pytest
 from local.fresh_start import require_same_novita, set_other_version_aside, wants_fresh
 from local.state import VERSION, StateDir
 from ops.command import RefusalError
-from ops.novita import NovitaAccount
+from ops.novita_account import NovitaAccount
 
 
 def test_simulated_records_are_not_held_against_the_real_novita(tmp_path: Path) -> None:

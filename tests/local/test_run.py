@@ -10,7 +10,7 @@ import requests
 from local.novita.process import running
 from local.ports import HOST, Ports
 from local.waiting import wait_until
-from ops.novita import NovitaAccount
+from ops.novita_account import NovitaAccount
 from tests.local.local_copy import MAKE_RUN, RUN, LocalCopy
 
 BUY = {

@@ -1,6 +1,9 @@
 """The deployed stack: every function answers, and what was given reaches where it belongs."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +11,7 @@ import pytest
 import requests
 
 from functions.shared.domain.messages import DeliveryMessage, StepMessage
+from local.paths import ROOT
 from local.ports import Ports
 from local.stack import LocalStack
 from ops.command import RefusalError
@@ -131,6 +135,19 @@ def test_keys_are_made_listed_and_revoked(stack: LocalStack) -> None:
     assert revoke_key(table, made.id)
     assert not revoke_key(table, made.id)
     assert [each.revoked_at != "" for each in list_keys(table) if each.id == made.id] == [True]
+
+
+def test_the_keys_command_finds_the_copy_that_runs(stack: LocalStack) -> None:
+    listed = subprocess.run(
+        [sys.executable, "-m", "local.keys", "list"],
+        cwd=ROOT,
+        env={**os.environ, "AWS_EMULATOR_PORT": str(stack.ports.emulator)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert "key_local" in listed.stdout
 
 
 def _status(stack: LocalStack, key: str) -> int:

@@ -1,4 +1,4 @@
-"""An HTTP client of a deployed service, for each way that it lets callers in (the deploy option `auth`)."""
+"""The smoke test's HTTP client, for each way that a service lets callers in (the deploy option `auth`)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
