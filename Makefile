@@ -18,7 +18,7 @@ export UV_CACHE_DIR ?= $(CURDIR)/.build/uv
 export JSII_RUNTIME_PACKAGE_CACHE_ROOT ?= $(CURDIR)/.build/jsii
 
 .DEFAULT_GOAL := help
-.PHONY: help run test unit matrix check chaos synth bootstrap deploy smoke teardown bench lock readme clean
+.PHONY: help run test unit matrix lint check chaos synth bootstrap deploy smoke teardown bench lock readme clean
 
 help: ## what there is
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -40,10 +40,12 @@ matrix: $(READY) ## the unit tests on every supported Python that is found
 		$(MAKE) --no-print-directory unit PYTHON="$$python" ARGS="-q $(ARGS)" || exit 1; \
 	done
 
-check: $(READY) ## lint, format, types, tests
+lint: $(READY) ## lint, format, types: what .pre-commit-config.yaml runs before each commit
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+check: lint ## lint, format, types, tests
 	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
 
 chaos: $(READY) ## everything goes wrong at once, over 1,000 instances (SEED=, INSTANCES=): takes a while
@@ -58,13 +60,13 @@ bootstrap: $(READY) ## prepare an AWS account and region for the CDK, once
 
 deploy: $(READY) ## to the AWS account of your credentials, as cdk.json chooses (ARGS="-c auth=iam" to try)
 	$(CDK) deploy --all $(ARGS)
-	@$(BIN)/python -m local.after_deploy
+	@$(BIN)/python -m ops.after_deploy
 
 smoke: $(READY) ## does a deployed service work? (SMOKE_BUY=1: also buy a machine and give it back)
-	@$(BIN)/python -m local.smoke
+	@$(BIN)/python -m ops.smoke
 
 teardown: $(READY) ## remove the stacks, unless machines of ours live (TEARDOWN=force: nevertheless)
-	@$(BIN)/python -m local.teardown $(CDK) destroy --all $(ARGS)
+	@$(BIN)/python -m ops.teardown $(CDK) destroy --all $(ARGS)
 
 bench: $(READY) ## measure what is claimed: each figure beside its bound
 	@$(BIN)/python -m bench $(ARGS)
@@ -74,7 +76,7 @@ lock: $(READY) ## pin the dependencies of pyproject.toml anew
 	$(COMPILE) --group pyproject.toml:dev -c functions/requirements.txt -o requirements.txt
 
 readme: $(READY) ## write the parts of README and runbook that are made from the code
-	@$(BIN)/python -m local.readme
+	@$(BIN)/python -m docs.generate
 
 clean: ## remove what was built; what `make run` keeps in .local stays
 	rm -rf .venv .build cdk.out .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,4 +1,4 @@
-"""Instances that wait for their machines, on a virtual clock: the real steps, the simulator's own world.
+"""Instances that wait for their machines, on a virtual clock: the real steps, the simulator's own state.
 
 Everything is real but three things: the table is in memory, messages go from hand to hand (delayed by whole
 seconds, as SQS does), and the simulator is asked without HTTP between.
@@ -34,14 +34,14 @@ from functions.shared.platform.settings import Settings
 from functions.shared.platform.wiring import Wiring
 from functions.shared.stores.instances import purchase_item, read_record
 from functions.shared.stores.table import Write
-from local.novita import payloads, purchase
+from local.novita import instance_payloads, purchase
 from local.novita.clock import Clock
 from local.novita.errors import ApiError, error_body
 from local.novita.machines import Machine
 from local.novita.orders import read_order
-from local.novita.paging import cut
+from local.novita.query import page_slice
 from local.novita.settings import Settings as SimulatorSettings
-from local.novita.world import World
+from local.novita.state import SimulatorState
 
 INTERVAL = 30.0
 RATE_LIMIT = 100
@@ -60,35 +60,37 @@ _REQUIRED = {
 class InProcess:
     """Novita's API as the simulator answers it, without the way there; every call is counted."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, state: SimulatorState) -> None:
+        self._state = state
         self.calls: list[float] = []
         self.gets: list[float] = []  # those of the calls that asked for one machine
 
     def send(self, call: NovitaCall, **_: Any) -> NovitaResponse:
-        self.calls.append(self._world.clock.now())
+        self.calls.append(self._state.clock.now())
         try:
             if call.path == "/gpu/instance":
-                self.gets.append(self._world.clock.now())
+                self.gets.append(self._state.clock.now())
                 return NovitaResponse(
-                    200, self._shown(self._world.got(call.query["instanceId"]), in_list=False)
+                    200, self._shown(self._state.machine_for_get(call.query["instanceId"]), in_list=False)
                 )
             return NovitaResponse(200, self._page(int(call.query["pageSize"]), int(call.query["pageNum"])))
         except ApiError as error:
-            status = error.status(self._world.settings.not_found_as)
+            status = error.status(self._state.settings.not_found_as)
             return NovitaResponse(status, error_body(status, error.reason, error.message))
 
     def _page(self, size: int, number: int) -> dict[str, Any]:
-        settings, listed = self._world.settings, self._world.listed()
+        settings, listed = self._state.settings, self._state.listed_machines()
         size = min(size, settings.max_page_size or size)
-        shown = cut(listed, size, number, settings.page_start)
+        shown = page_slice(listed, size, number, settings.page_start)
         return {"instances": [self._shown(one, in_list=True) for one in shown], "total": len(listed)}
 
     def _shown(self, machine: Machine, *, in_list: bool) -> dict[str, Any]:
-        world = self._world
-        t = world.list_time() if in_list else world.clock.now()
-        name = world.region_name(machine.bought.region)
-        return payloads.instance(machine, payloads.View(t, world.settings, "http://sim", name, in_list))
+        state = self._state
+        t = state.list_time() if in_list else state.clock.now()
+        name = state.region_name(machine.terms.region)
+        return instance_payloads.instance(
+            machine, instance_payloads.View(t, state.settings, "http://sim", name, in_list)
+        )
 
 
 class Hands:
@@ -105,17 +107,17 @@ class Hands:
 
 
 class BenchWiring(Wiring):
-    def __init__(self, world: World, **settings: Any) -> None:
+    def __init__(self, state: SimulatorState, **settings: Any) -> None:
         self._at = datetime(2030, 1, 1, tzinfo=UTC)
         super().__init__(Settings(**_REQUIRED | settings), lambda: self._at, self._pass)
         self.hands = Hands(lambda: self._at)
-        self.world = world
-        self.api = InProcess(world)
+        self.state = state
+        self.api = InProcess(state)
         self.go_to(self._at)
 
     def go_to(self, at: datetime) -> None:
         self._at = at
-        self.world.clock.set(at.timestamp())
+        self.state.clock.set(at.timestamp())
 
     def _pass(self, seconds: float) -> None:
         self.go_to(self._at + timedelta(seconds=seconds))
@@ -215,8 +217,8 @@ class Pending:
 
     def __init__(self, pending: int, seed: int, **simulator: Any) -> None:
         settings = {"boot_seconds": MEDIAN_SECONDS, "boot_seconds_sigma": SIGMA, "boot_seed": seed}
-        world = World(Clock("virtual"), SimulatorSettings(**settings | simulator))
-        self.wired = BenchWiring(world, novita_rate_limit=RATE_LIMIT, instance_poll_interval=INTERVAL)
+        state = SimulatorState(Clock("virtual"), SimulatorSettings(**settings | simulator))
+        self.wired = BenchWiring(state, novita_rate_limit=RATE_LIMIT, instance_poll_interval=INTERVAL)
         self.pending = pending
         self._boots: dict[str, Boot] = {}
         run = Invocation(self.wired, TimeBudget(lambda: 60.0))
@@ -287,15 +289,15 @@ class Pending:
         self.wired.steps.step(self.wired.instances.add(made), self._handlers)
 
     def _buy(self, decision: Decision, _: Buy) -> tuple[Decision, Observation]:
-        record, world, now = decision.record, self.wired.world, decision.now
+        record, state, now = decision.record, self.wired.state, decision.now
         name = machine_name(record.name, self.wired.deployment.id(), record.id, 1)
-        product = next(iter(world.products.values()))
+        product = next(iter(state.products.values()))
         order = read_order(
             {**_ORDER, "name": name, "productId": product.id},
-            world.settings,
+            state.settings,
         )
-        region = next(one for one in world.clusters.values() if one.region in product.regions)
-        machine = purchase.put(world, order, product, region)
+        region = next(one for one in state.clusters.values() if one.region in product.regions)
+        machine = purchase.add_machine(state, order, product, region)
         running_at = machine.statuses.steps[-1].at
         self._boots[record.id] = Boot(now.timestamp(), running_at)
         bought = Purchase(
@@ -317,11 +319,11 @@ class Pending:
     def _drop(self, instance_id: str, machine_id: str) -> None:
         self._boots.pop(instance_id)
         self.wired.table.forget(instance_id)
-        self.wired.world.machines.pop(machine_id)
+        self.wired.state.machines.pop(machine_id)
 
     def _drop_all(self) -> None:
         self.wired.hands.waiting.clear()
-        self.wired.world.machines.clear()
+        self.wired.state.machines.clear()
         for instance_id in list(self._boots):
             self.wired.table.forget(instance_id)
         self._boots.clear()

@@ -1,4 +1,6 @@
-"""The key and the master secret of a local copy: given, or made at the first start and kept in its folder."""
+"""What a local copy is given or makes at its first start, and keeps in its folder: the API key, the webhook
+secret, and the deployment's id, which marks its machines at Novita.
+"""
 
 import base64
 import json
@@ -6,17 +8,21 @@ import secrets
 from pathlib import Path
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 from functions.shared.domain.delivery.webhooks import read_master
-from local.api_keys import KEY, SCOPES, is_in_force, make, new_key, revoke
-from local.problems import RefusalError
+from functions.shared.domain.ids import new_deployment_id
+from ops.command import RefusalError
+from ops.keys import KEY_FORMAT, SCOPES, create_key, is_active, new_key, revoke_key
+from ops.novita_account import DEPLOYMENT_ID_KEY, read_deployment_id
 
 LOCAL_KEY_ID = "key_local"
 
 
 def api_key(file: Path, given: str | None) -> str:
-    if given and not KEY.fullmatch(given):
+    if given and not KEY_FORMAT.fullmatch(given):
         raise RefusalError("OSTLER_API_KEY must be ost_ and 43 characters of A-Z a-z 0-9 _ -")
-    return _kept(file, given or _read(file) or new_key())
+    return _keep(file, given or _read(file) or new_key())
 
 
 def webhook_secret(file: Path, given: str | None) -> str:
@@ -25,14 +31,25 @@ def webhook_secret(file: Path, given: str | None) -> str:
         read_master(secret)
     except ValueError as error:
         raise RefusalError(f"WEBHOOK_SECRET must be whsec_ and base64: {error}") from None
-    return _kept(file, secret)
+    return _keep(file, secret)
 
 
-def allow_local_key(table: Any, key: str) -> None:
+def put_api_key(table: Any, key: str) -> None:
     """One key is the local one: another that was given before ends here."""
-    if not is_in_force(table, key):
-        revoke(table, LOCAL_KEY_ID)
-        make(table, name="local", scopes=SCOPES, key=key, key_id=LOCAL_KEY_ID)
+    if not is_active(table, key):
+        revoke_key(table, LOCAL_KEY_ID)
+        create_key(table, name="local", scopes=SCOPES, key=key, key_id=LOCAL_KEY_ID)
+
+
+def put_deployment_id(table: Any, file: Path) -> None:
+    """A table that lost it gets it back from the file: machines bought before are still ours."""
+    item = {**DEPLOYMENT_ID_KEY, "kind": "deployment", "id": _read(file) or new_deployment_id()}
+    try:
+        table.put_item(Item=item, ConditionExpression="attribute_not_exists(pk)")
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "ConditionalCheckFailedException":
+            raise
+    file.write_text(f"{read_deployment_id(table)}\n")
 
 
 def webhook_secret_value(current: str) -> str:
@@ -48,7 +65,7 @@ def _read(file: Path) -> str | None:
     return file.read_text().strip() or None if file.exists() else None
 
 
-def _kept(file: Path, value: str) -> str:
+def _keep(file: Path, value: str) -> str:
     if _read(file) != value:
         file.unlink(missing_ok=True)
         file.touch(mode=0o600)

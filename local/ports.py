@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from local.problems import RefusalError
+from ops.command import RefusalError
 
 HOST = "127.0.0.1"
 VARIABLES = {"api": "OSTLER_PORT", "simulator": "NOVITA_SIM_PORT", "emulator": "AWS_EMULATOR_PORT"}

@@ -8,21 +8,21 @@ import time
 from pathlib import Path
 from types import FrameType
 
-from local.command import command
-from local.paths import ROOT, STATE
+from local.paths import STATE, display_path
 from local.ports import Ports
-from local.provider import RealNovita
-from local.settings import given_settings
+from local.settings import settings_from
 from local.stack import LocalStack
+from ops.command import command
+from ops.novita_account import NovitaAccount
 
-LOOK_EVERY_SECONDS = 0.5
+WATCH_SECONDS = 0.5
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @command
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m local.run", description=__doc__)
-    parser.add_argument("--stop-with-parent", action="store_true", help="stop when the starter ends")
+    parser.add_argument("--stop-with-parent", action="store_true", help="stop when the parent process ends")
     parent = os.getppid() if parser.parse_args().stop_with_parent else None
     _stop_on_signals()
     try:
@@ -30,7 +30,7 @@ def main() -> int:
             _welcome(stack)
             while parent in (None, os.getppid()):
                 stack.watch()
-                time.sleep(LOOK_EVERY_SECONDS)
+                time.sleep(WATCH_SECONDS)
             _ignore_signals()
     except KeyboardInterrupt:
         _say("stopped")
@@ -41,8 +41,8 @@ def _stack() -> LocalStack:
     return LocalStack(
         Path(os.environ.get("OSTLER_STATE_DIR") or STATE),
         Ports.read(os.environ),
-        given_settings(os.environ),
-        real_novita=RealNovita.read(os.environ),
+        settings_from(os.environ),
+        real_novita=NovitaAccount.from_environment(os.environ),
         api_key=os.environ.get("OSTLER_API_KEY"),
         webhook_secret=os.environ.get("WEBHOOK_SECRET"),
         fresh=os.environ.get("FRESH", ""),
@@ -51,28 +51,28 @@ def _stack() -> LocalStack:
 
 
 def _welcome(stack: LocalStack) -> None:
-    key_file = _short(stack.state.path / "api-key")
+    key_file = display_path(stack.state.api_key)
     bearer = f'-H "Authorization: Bearer $(cat {key_file})"'
     novita = f"real, {stack.novita_url}" if stack.real_novita else f"simulated, {stack.novita_url}"
-    simulator_log = "" if stack.real_novita else f", {_short(stack.state.log('simulator'))}"
+    simulator_log = "" if stack.real_novita else f", {display_path(stack.state.log('simulator'))}"
     _say(f"""
   API, docs         {stack.api_url}  {stack.api_url}/docs
   API key           {stack.api_key} (in {key_file})
   Novita            {novita}
   AWS emulator      {stack.emulator_url}
-  functions' logs   {_short(stack.state.log("functions"))}
-  other logs        {_short(stack.state.log("emulator"))}{simulator_log}
+  functions' logs   {display_path(stack.state.log("functions"))}
+  other logs        {display_path(stack.state.log("emulator"))}{simulator_log}
 
 Try:
   curl {stack.api_url}/health
   curl {bearer} {stack.api_url}/api/instances
-  {_third_try(stack, bearer)}
+  {_example_request(stack, bearer)}
 
-Ctrl-C stops it; what it knows is kept in {_short(stack.state.path)}.
+Ctrl-C stops it; what it knows is kept in {display_path(stack.state.path)}.
 ostler is ready on {stack.api_url}""")
 
 
-def _third_try(stack: LocalStack, bearer: str) -> str:
+def _example_request(stack: LocalStack, bearer: str) -> str:
     """A create, unless that would cost somebody money."""
     if stack.real_novita:
         return f"curl {stack.api_url}/openapi.json"
@@ -82,10 +82,6 @@ def _third_try(stack: LocalStack, bearer: str) -> str:
 
 def _say(line: str) -> None:
     print(line, flush=True)
-
-
-def _short(path: Path) -> str:
-    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
 
 
 def _stop_on_signals() -> None:

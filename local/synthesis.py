@@ -11,12 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from local.deployed import STACK_NAME
 from local.paths import BUILD, CLOUD_ASSEMBLY, ROOT
-from local.problems import StartError
+from ops.command import CommandError
+from ops.stack import STACK_NAME
 
 # What cdk.json chooses is for the account; here it could shut out the local key, or change what tests expect.
-NOTHING_CHOSEN = "{}"
+NO_CONTEXT = "{}"
 STAMP = BUILD / "synthesised.json"
 
 
@@ -25,7 +25,7 @@ def stack_template(say: Callable[[str], None]) -> dict[str, Any]:
     BUILD.mkdir(exist_ok=True)
     with (BUILD / "synthesis.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # copies that start side by side share the result
-        if not _fresh():
+        if not _is_fresh():
             say("synthesising the CDK app (only when its sources changed; about 20 s)")
             _synthesise()
             STAMP.write_text(json.dumps({"sources": _sources(), "result": _result()}))
@@ -33,7 +33,7 @@ def stack_template(say: Callable[[str], None]) -> dict[str, Any]:
         return template
 
 
-def _fresh() -> bool:
+def _is_fresh() -> bool:
     try:
         stamp = json.loads(STAMP.read_text())
     except (OSError, ValueError):
@@ -60,12 +60,12 @@ def _digest(files: list[Path]) -> str:
 
 def _synthesise() -> None:
     if not shutil.which("node"):
-        raise StartError("Node.js 20 or newer is needed to synthesise the CDK app, and there is no `node`.")
+        raise CommandError("Node.js 20 or newer is needed to synthesise the CDK app, and there is no `node`.")
     shutil.rmtree(CLOUD_ASSEMBLY, ignore_errors=True)  # the CDK adds to it and never takes anything out
-    environment = {**os.environ, "CDK_OUTDIR": str(CLOUD_ASSEMBLY), "CDK_CONTEXT_JSON": NOTHING_CHOSEN}
+    environment = {**os.environ, "CDK_OUTDIR": str(CLOUD_ASSEMBLY), "CDK_CONTEXT_JSON": NO_CONTEXT}
     command = [sys.executable, "app.py"]
     done = subprocess.run(
         command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
     )
     if done.returncode:
-        raise StartError(f"the CDK app does not synthesise:\n{done.stdout}{done.stderr}")
+        raise CommandError(f"the CDK app does not synthesise:\n{done.stdout}{done.stderr}")

@@ -8,51 +8,51 @@ CONCURRENCY = "MAX_CONCURRENT_JOBS"
 RETRIES = "MAX_RETRY_ATTEMPTS"
 
 
-def localised(
-    template: Mapping[str, Any], *, bucket: str, bundle_key: str, settings: Mapping[str, str]
+def adapt_template(
+    template: Mapping[str, Any], *, bucket: str, code_key: str, settings: Mapping[str, str]
 ) -> dict[str, Any]:
     """Settings reach every function; the two that queues are made with reach these too."""
-    secrets = frozenset(name for name, _ in _named(template, "AWS::SecretsManager::Secret"))
-    result: dict[str, Any] = _with_arns(template, secrets)
+    secrets = frozenset(name for name, _ in _resources(template, "AWS::SecretsManager::Secret"))
+    result: dict[str, Any] = _refer_by_arn(template, secrets)
     environment = {name: value for name, value in settings.items() if name != CONCURRENCY}
     # What checks that the account was bootstrapped for CDK.
     result.pop("Rules", None)
     result.get("Parameters", {}).pop("BootstrapVersion", None)
-    for function in _of_type(result, "AWS::Lambda::Function"):
+    for function in _properties(result, "AWS::Lambda::Function"):
         if function["Handler"].startswith("functions."):
-            function["Code"] = {"S3Bucket": bucket, "S3Key": bundle_key}
+            function["Code"] = {"S3Bucket": bucket, "S3Key": code_key}
             function.setdefault("Environment", {}).setdefault("Variables", {}).update(environment)
-    work = {name: queue for name, queue in _named(result, "AWS::SQS::Queue") if "RedrivePolicy" in queue}
+    work = {name: queue for name, queue in _resources(result, "AWS::SQS::Queue") if "RedrivePolicy" in queue}
     if retries := settings.get(RETRIES):
         for queue in work.values():
             queue["RedrivePolicy"]["maxReceiveCount"] = int(retries) + 1
     if concurrency := settings.get(CONCURRENCY):
-        for source in _of_type(result, "AWS::Lambda::EventSourceMapping"):
+        for source in _properties(result, "AWS::Lambda::EventSourceMapping"):
             if source["EventSourceArn"].get("Fn::GetAtt", [""])[0] in work:
                 source["ScalingConfig"]["MaximumConcurrency"] = int(concurrency)
     return result
 
 
-def minified(template: Mapping[str, Any]) -> str:
+def minify(template: Mapping[str, Any]) -> str:
     return json.dumps(template, separators=(",", ":"))
 
 
-def _with_arns(node: Any, secrets: frozenset[str]) -> Any:
+def _refer_by_arn(node: Any, secrets: frozenset[str]) -> Any:
     """A copy that refers to secrets by `Id`: the ARN, which `Ref` is on AWS too, but not on the emulator."""
     if isinstance(node, Mapping):
         if node.keys() == {"Ref"} and node["Ref"] in secrets:
             return {"Fn::GetAtt": [node["Ref"], "Id"]}
-        return {key: _with_arns(value, secrets) for key, value in node.items()}
+        return {key: _refer_by_arn(value, secrets) for key, value in node.items()}
     if isinstance(node, list):
-        return [_with_arns(value, secrets) for value in node]
+        return [_refer_by_arn(value, secrets) for value in node]
     return node
 
 
-def _of_type(template: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
-    return [properties for _, properties in _named(template, kind)]
+def _properties(template: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [properties for _, properties in _resources(template, kind)]
 
 
-def _named(template: Mapping[str, Any], kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _resources(template: Mapping[str, Any], kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
     for name, resource in template["Resources"].items():
         if resource["Type"] == kind:
             yield name, resource["Properties"]

@@ -14,11 +14,7 @@ def wait_until(ready: Callable[[], bool], seconds: float, pause: float = 0.05) -
     return True
 
 
-def answers(port: int, path: str, timeout: float = 5) -> bool:
-    return status_of(port, path, timeout) == 200
-
-
-def status_of(port: int, path: str, timeout: float = 5) -> int | None:
+def http_status(port: int, path: str, timeout: float = 5) -> int | None:
     """None if nobody answers. Proxies of the environment are not asked: this never leaves the machine."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
     try:

@@ -8,49 +8,48 @@ from pathlib import Path
 
 from aiohttp import web
 
-from local.novita import state
 from local.novita.context import Context
 from local.novita.server import application
-from local.novita.world import World
+from local.novita.state import SimulatorState, load_state, save_state
 
-PATIENCE_SECONDS = 0.5
+SHUTDOWN_SECONDS = 0.5
 BACKLOG = 1024
+HOST = "127.0.0.1"
 
 
 def main() -> int:
     arguments = _arguments()
-    world = state.load(arguments.state) if arguments.state else World()
-    return asyncio.run(_serve(Context(world), arguments.host, arguments.port, arguments.state))
+    state = load_state(arguments.state) if arguments.state else SimulatorState()
+    return asyncio.run(_serve(Context(state), arguments.port, arguments.state))
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m local.novita", description=__doc__)
     parser.add_argument("--port", type=int, default=8081, help="0 takes a free one and prints it")
-    parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--state", type=Path, help="file that keeps the machines over a clean stop")
     return parser.parse_args()
 
 
-async def _serve(context: Context, host: str, port: int, state_file: Path | None) -> int:
+async def _serve(context: Context, port: int, state_file: Path | None) -> int:
     stop = _stop_signal()
-    runner = web.AppRunner(application(context), access_log=None, shutdown_timeout=PATIENCE_SECONDS)
+    runner = web.AppRunner(application(context), access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
     await runner.setup()
     try:
-        await web.TCPSite(runner, host, port, backlog=BACKLOG).start()
+        await web.TCPSite(runner, HOST, port, backlog=BACKLOG).start()
     except OSError as error:
-        print(f"novita simulator cannot listen on {host}:{port}: {error.strerror}", file=sys.stderr)
+        print(f"novita simulator cannot listen on {HOST}:{port}: {error.strerror}", file=sys.stderr)
         await runner.cleanup()
         return 1
-    context.own_url = f"http://{_reachable(host)}:{runner.addresses[0][1]}"
+    context.own_url = f"http://{HOST}:{runner.addresses[0][1]}"
     print(f"novita simulator on {context.own_url}", flush=True)
     await stop.wait()
     await runner.cleanup()
-    return _keep(context.world, state_file) if state_file else 0
+    return _save(context.state, state_file) if state_file else 0
 
 
-def _keep(world: World, path: Path) -> int:
+def _save(state: SimulatorState, path: Path) -> int:
     try:
-        state.save(path, world)
+        save_state(path, state)
     except OSError as error:
         print(f"state {path} is not written: {error}", file=sys.stderr)
         return 1
@@ -63,10 +62,6 @@ def _stop_signal() -> asyncio.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     return stop
-
-
-def _reachable(host: str) -> str:
-    return "127.0.0.1" if host in ("0.0.0.0", "::") else host
 
 
 if __name__ == "__main__":

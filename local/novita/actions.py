@@ -4,12 +4,11 @@ from pydantic import Field
 
 from local.novita import lifecycle
 from local.novita.errors import ApiError
-from local.novita.images import check_image
 from local.novita.machines import Machine
-from local.novita.orders import Env
-from local.novita.ports import Port, check_ports
+from local.novita.orders import Env, Port, check_ports
+from local.novita.purchase import check_image
+from local.novita.state import SimulatorState
 from local.novita.wire import Lenient
-from local.novita.world import World
 
 BRINGS_UP = frozenset({"start", "migrate"})
 
@@ -37,34 +36,34 @@ class Upgrade(Target):
     network_volume: NetworkVolume
 
 
-def act(world: World, name: str, id_: str) -> Machine:
-    machine = world.held(id_)
-    now = world.clock.now()
+def act(state: SimulatorState, name: str, id_: str) -> Machine:
+    machine = state.require_machine(id_)
+    now = state.clock.now()
     lifecycle.check_allowed(name, machine.status(now))
     if name in BRINGS_UP:
-        _check_gpus(world, name, machine)
-        machine.forget_reclaim(now)
-    machine.plan(now, lifecycle.action_steps(lifecycle.ACTIONS[name], now, world.settings))
+        _check_gpus(state, name, machine)
+        machine.clear_reclaim(now)
+    machine.plan(now, lifecycle.action_steps(lifecycle.ACTIONS[name], now, state.settings))
     return machine
 
 
-def remove(world: World, id_: str) -> Machine:
-    machine = world.held(id_)
-    now = world.clock.now()
-    if machine.bought.billing_mode == "monthly":
+def remove(state: SimulatorState, id_: str) -> Machine:
+    machine = state.require_machine(id_)
+    now = state.clock.now()
+    if machine.terms.billing_mode == "monthly":
         raise ApiError("PREPAID_INSTANCE_NOT_SUPPORT_RELEASE", "a monthly instance cannot be released")
     if machine.status(now) not in lifecycle.REMOVING:
-        machine.plan(now, lifecycle.action_steps(lifecycle.REMOVE, now, world.settings))
+        machine.plan(now, lifecycle.action_steps(lifecycle.REMOVE, now, state.settings))
     return machine
 
 
-def edit(world: World, change: Edit) -> None:
-    machine = world.held(change.instance_id)
-    status = machine.status(world.clock.now())
+def edit(state: SimulatorState, change: Edit) -> None:
+    machine = state.require_machine(change.instance_id)
+    status = machine.status(state.clock.now())
     if status not in ("running", "exited"):
         raise ApiError("CONFLICT", f"invalid state change: cannot edit an instance that is {status}")
     size = machine.rootfs_size + change.expand_root_disk
-    if size > machine.bought.max_root_fs:
+    if size > machine.terms.max_root_fs:
         raise ApiError("VALIDATOR_PARAM", f"expandRootDisk: {size} GB is more than the product allows")
     if change.ports is not None:
         check_ports(change.ports, len(machine.tools))
@@ -72,23 +71,23 @@ def edit(world: World, change: Edit) -> None:
     machine.rootfs_size = size
 
 
-def upgrade(world: World, change: Upgrade) -> None:
-    lifecycle.check_allowed("upgrade", world.held(change.instance_id).status(world.clock.now()))
+def upgrade(state: SimulatorState, change: Upgrade) -> None:
+    lifecycle.check_allowed("upgrade", state.require_machine(change.instance_id).status(state.clock.now()))
     mounts = change.network_volume.volume_mounts
     if mounts:
         raise ApiError("NETWORK_STORAGE_NOT_FOUND", f"storage {mounts[0].get('id', '')} not found")
-    check_image(world, change.image_url, "", change.image_auth_id)
-    machine = act(world, "upgrade", change.instance_id)
+    check_image(state, change.image_url, "", change.image_auth_id)
+    machine = act(state, "upgrade", change.instance_id)
     machine.image_url, machine.image_auth_id = change.image_url, change.image_auth_id
     machine.envs, machine.command, machine.entrypoint = change.envs, change.command, change.entrypoint
 
 
-def _check_gpus(world: World, name: str, machine: Machine) -> None:
+def _check_gpus(state: SimulatorState, name: str, machine: Machine) -> None:
     """A stopped machine has given its GPUs back; a moving one needs others before it leaves its own."""
-    if not world.settings.balance_enough:
+    if not state.settings.balance_enough:
         raise ApiError("BALANCE_NOT_ENOUGH", "balance not enough")
-    bought = machine.bought
-    product = world.products.get(bought.product_id)
-    if product is None or world.stock().free(product, bought.region) < bought.gpu_num:
+    terms = machine.terms
+    product = state.products.get(terms.product_id)
+    if product is None or state.stock().free(product, terms.region) < terms.gpu_num:
         reason = "INSUFFICIENT_RESOURCE" if name == "start" else "MIGRATE_INSUFFICIENT_RESOURCE"
-        raise ApiError(reason, f"no {bought.gpu_num} GPUs of {bought.product_id} in {bought.region}")
+        raise ApiError(reason, f"no {terms.gpu_num} GPUs of {terms.product_id} in {terms.region}")

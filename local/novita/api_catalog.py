@@ -2,11 +2,11 @@
 
 from aiohttp import web
 
-from local.novita import offers
+from local.novita import catalog_payloads
 from local.novita.catalog import Product
-from local.novita.context import world_of
+from local.novita.context import state_of
 from local.novita.errors import ApiError
-from local.novita.paging import like, number, text
+from local.novita.query import contains, number, text
 
 routes = web.RouteTableDef()
 BILLING_METHODS = ("onDemand", "monthly", "spot")
@@ -14,21 +14,23 @@ BILLING_METHODS = ("onDemand", "monthly", "spot")
 
 @routes.get("/clusters")
 async def clusters(request: web.Request) -> web.Response:
-    world = world_of(request)
-    return web.json_response({"data": [offers.cluster(world, one) for one in world.clusters.values()]})
+    state = state_of(request)
+    return web.json_response(
+        {"data": [catalog_payloads.cluster(state, one) for one in state.clusters.values()]}
+    )
 
 
 @routes.get("/products")
 async def products(request: web.Request) -> web.Response:
-    world = world_of(request)
+    state = state_of(request)
     gpus = number(request, "gpuNum", most=8)
     cluster_id = text(request, "clusterId")
-    cluster = world.clusters.get(cluster_id)
+    cluster = state.clusters.get(cluster_id)
     region = cluster.region if cluster else None
-    stock = world.stock()
+    stock = state.stock()
     data = [
-        offers.product(world, one, stock, region, gpus)
-        for one in world.products.values()
+        catalog_payloads.product(state, one, stock, region, gpus)
+        for one in state.products.values()
         if _asked_for(request, one) and (not cluster_id or region in one.regions)
     ]
     return web.json_response({"data": data})
@@ -46,7 +48,7 @@ def _asked_for(request: web.Request, product: Product) -> bool:
         raise ApiError("VALIDATOR_PARAM", f"billingMethod: not one of {', '.join(BILLING_METHODS)}")
     return (
         billing in product.billing_methods
-        and like(text(request, "productName"), product.name)
+        and contains(text(request, "productName"), product.name)
         and product.cpu_per_gpu >= number(request, "minCpuPerGpu")
         and product.memory_per_gpu >= number(request, "minMemoryPerGpu")
         and product.max_root_fs >= number(request, "minRootFSSize")

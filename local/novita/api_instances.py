@@ -4,15 +4,15 @@ from typing import Any
 
 from aiohttp import web
 
-from local.novita import actions, payloads
-from local.novita.context import context_of, world_of
+from local.novita import actions, instance_payloads
+from local.novita.context import context_of, state_of
 from local.novita.errors import parse_body
-from local.novita.gate import json_body
 from local.novita.machines import Machine
+from local.novita.middleware import json_body
 from local.novita.orders import read_order
-from local.novita.paging import cut, like, page_of, required, text
 from local.novita.purchase import buy
-from local.novita.world import World
+from local.novita.query import contains, page_params, page_slice, required, text
+from local.novita.state import SimulatorState
 
 routes = web.RouteTableDef()
 
@@ -20,35 +20,37 @@ routes = web.RouteTableDef()
 @routes.post("/gpu/instance/create")
 async def create(request: web.Request) -> web.Response:
     body = await json_body(request)
-    world = world_of(request)
-    return web.json_response({"id": buy(world, read_order(body, world.settings)).id})
+    state = state_of(request)
+    return web.json_response({"id": buy(state, read_order(body, state.settings)).id})
 
 
 @routes.get("/gpu/instance")
 async def get(request: web.Request) -> web.Response:
-    world = world_of(request)
-    machine = world.got(required(request, "instanceId"))
-    return web.json_response(payloads.instance(machine, _view(request, world, machine, in_list=False)))
+    state = state_of(request)
+    machine = state.machine_for_get(required(request, "instanceId"))
+    return web.json_response(
+        instance_payloads.instance(machine, _view(request, state, machine, in_list=False))
+    )
 
 
 @routes.get("/gpu/instances")
 async def list_(request: web.Request) -> web.Response:
-    world = world_of(request)
-    size, page = page_of(request, world.settings)
+    state = state_of(request)
+    size, page = page_params(request, state.settings)
     name, product = text(request, "name"), text(request, "productName")
     status = text(request, "status", 63)
     found = [
         machine
-        for machine in world.listed()
-        if like(name, machine.name)
-        and like(product, machine.bought.product_name)
-        and status in ("", machine.status(world.list_time()))
+        for machine in state.listed_machines()
+        if contains(name, machine.name)
+        and contains(product, machine.terms.product_name)
+        and status in ("", machine.status(state.list_time()))
     ]
     shown = [
-        payloads.instance(machine, _view(request, world, machine, in_list=True))
-        for machine in cut(found, size, page, world.settings.page_start)
+        instance_payloads.instance(machine, _view(request, state, machine, in_list=True))
+        for machine in page_slice(found, size, page, state.settings.page_start)
     ]
-    total = {"total": len(found)} if world.settings.total_in_list else {}
+    total = {"total": len(found)} if state.settings.total_in_list else {}
     return web.json_response({"instances": shown, **total})
 
 
@@ -58,32 +60,32 @@ async def list_(request: web.Request) -> web.Response:
 @routes.post("/gpu/instance/migrate")
 async def act(request: web.Request) -> web.Response:
     target = await _target(request)
-    world = world_of(request)
+    state = state_of(request)
     name = request.path.rpartition("/")[2]
-    machine = actions.act(world, name, target.instance_id)
+    machine = actions.act(state, name, target.instance_id)
     says_state = name in ("start", "stop")
-    return _acted(world, machine if says_state else None)
+    return _acted(state, machine if says_state else None)
 
 
 @routes.post("/gpu/instance/delete")
 async def delete(request: web.Request) -> web.Response:
     target = await _target(request)
-    world = world_of(request)
-    actions.remove(world, target.instance_id)
-    return _acted(world, None)
+    state = state_of(request)
+    actions.remove(state, target.instance_id)
+    return _acted(state, None)
 
 
 @routes.post("/gpu/instance/edit")
 async def edit(request: web.Request) -> web.Response:
     change = parse_body(actions.Edit, await json_body(request))
-    actions.edit(world_of(request), change)
+    actions.edit(state_of(request), change)
     return web.json_response({})
 
 
 @routes.post("/gpu/instance/upgrade")
 async def upgrade(request: web.Request) -> web.Response:
     change = parse_body(actions.Upgrade, await json_body(request))
-    actions.upgrade(world_of(request), change)
+    actions.upgrade(state_of(request), change)
     return web.json_response({})
 
 
@@ -91,7 +93,7 @@ async def upgrade(request: web.Request) -> web.Response:
 @routes.post("/gpu/instance/transToMonthlyInstance")
 async def renew(request: web.Request) -> web.Response:
     target = await _target(request)
-    world_of(request).held(target.instance_id)
+    state_of(request).require_machine(target.instance_id)
     return web.json_response({})
 
 
@@ -104,20 +106,22 @@ async def _target(request: web.Request) -> actions.Target:
     return parse_body(actions.Target, await json_body(request))
 
 
-def _acted(world: World, machine: Machine | None) -> web.Response:
-    if world.settings.action_bodies == "none":
+def _acted(state: SimulatorState, machine: Machine | None) -> web.Response:
+    if state.settings.action_bodies == "none":
         return web.Response()
     body: dict[str, Any] = {}
-    if machine and world.settings.action_bodies == "full":
-        body = {"instanceId": machine.id, "state": machine.status(world.clock.now())}
+    if machine and state.settings.action_bodies == "full":
+        body = {"instanceId": machine.id, "state": machine.status(state.clock.now())}
     return web.json_response(body)
 
 
-def _view(request: web.Request, world: World, machine: Machine, in_list: bool) -> payloads.View:
-    return payloads.View(
-        t=world.list_time() if in_list else world.clock.now(),
-        settings=world.settings,
-        public_url=context_of(request).public_url(world),
-        cluster_name=world.region_name(machine.bought.region),
+def _view(
+    request: web.Request, state: SimulatorState, machine: Machine, in_list: bool
+) -> instance_payloads.View:
+    return instance_payloads.View(
+        t=state.list_time() if in_list else state.clock.now(),
+        settings=state.settings,
+        public_url=context_of(request).public_url(state),
+        cluster_name=state.region_name(machine.terms.region),
         in_list=in_list,
     )

@@ -6,33 +6,28 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from local.novita.answers import Answer
-from local.novita.world import World
+from local.novita.canned_response import CannedResponse
+from local.novita.state import SimulatorState
 
 ANY = "*"
-NOT_LISTENING = Answer(status=502, body="502 Bad Gateway")
-OK = Answer(body="ok")
+NOT_LISTENING = CannedResponse(status=502, body="502 Bad Gateway")
+OK = CannedResponse(body="ok")
 
 
-def answer_of(world: World, id_: str, port: str) -> Answer:
+def app_response(state: SimulatorState, id_: str, port: str) -> CannedResponse:
     """Novita's gateway answers for an application that does not listen yet, or not any more."""
-    set_by_hand = _set_answer(world, id_, port)
-    machine = world.machines.get(id_)
-    now = world.clock.now()
+    override = _override(state, id_, port)
+    machine = state.machines.get(id_)
+    now = state.clock.now()
     since = machine.running_since(now) if machine else None
-    if (
-        not machine
-        or since is None
-        or not machine.listens_on(port)
-        or now < since + set_by_hand.after_seconds
-    ):
+    if not machine or since is None or not machine.listens_on(port) or now < since + override.after_seconds:
         return NOT_LISTENING
-    return set_by_hand
+    return override
 
 
-def _set_answer(world: World, id_: str, port: str) -> Answer:
+def _override(state: SimulatorState, id_: str, port: str) -> CannedResponse:
     places = (f"{id_}/{port}", f"{id_}/{ANY}", f"{ANY}/{port}", f"{ANY}/{ANY}")
-    return next((world.app_answers[place] for place in places if place in world.app_answers), OK)
+    return next((state.app_responses[place] for place in places if place in state.app_responses), OK)
 
 
 @dataclass
@@ -42,7 +37,7 @@ class AppStats:
     requests: Counter[str] = field(default_factory=Counter)
 
     @contextmanager
-    def one_more(self, id_: str, port: str) -> Iterator[None]:
+    def count_request(self, id_: str, port: str) -> Iterator[None]:
         self.requests[f"{id_}/{port}"] += 1
         self.open += 1
         self.max_open = max(self.max_open, self.open)
@@ -51,7 +46,7 @@ class AppStats:
         finally:
             self.open -= 1
 
-    def shown(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return {
             "open": self.open,
             "maxOpen": self.max_open,

@@ -26,7 +26,7 @@ class Call:
     status: int | None = None
     fault: str | None = None
 
-    def shown(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return dict(vars(self))
 
 

@@ -50,7 +50,7 @@ class Simulator:
         return self._call("GET", f"/instances/{id_}")
 
     def put_instance(self, **body: Any) -> Json:
-        """A machine made by hand: fields of a create body, and `status` or `ageSeconds`."""
+        """Injects a machine: fields of a create body, and `status` or `ageSeconds`."""
         return self._call("POST", "/instances", body)
 
     def put_instances(self, count: int, **body: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""Rough handling of a client's connection: hold it, reset it, flood it."""
+"""What a test needs done to a client's connection: hold it, reset it, flood it, cut it off."""
 
 import asyncio
 import socket

@@ -7,39 +7,39 @@ from aiohttp import web
 from local.novita.apps import AppStats
 from local.novita.calls import Calls
 from local.novita.faults import Faults
-from local.novita.inbox import Box
-from local.novita.limits import Limiter
-from local.novita.world import World
+from local.novita.inbox import Inbox
+from local.novita.rate_limit import RateLimiter
+from local.novita.state import SimulatorState
 
 
 @dataclass
 class Context:
-    world: World
+    state: SimulatorState
     own_url: str = ""
     faults: Faults = field(default_factory=Faults)
     calls: Calls = field(default_factory=Calls)
-    limiter: Limiter = field(default_factory=Limiter)
-    boxes: dict[str, Box] = field(default_factory=dict)
+    limiter: RateLimiter = field(default_factory=RateLimiter)
+    inboxes: dict[str, Inbox] = field(default_factory=dict)
     app_stats: AppStats = field(default_factory=AppStats)
 
     def reset(self) -> None:
-        """Empty, defaults. A call still under way goes on in the world that it began in."""
-        fresh = Context(World(), self.own_url)
+        """Empty, defaults. A call still under way goes on with the state that it began with."""
+        fresh = Context(SimulatorState(), self.own_url)
         vars(self).update(vars(fresh))
 
-    def public_url(self, world: World) -> str:
-        return world.settings.public_url.rstrip("/") or self.own_url
+    def public_url(self, state: SimulatorState) -> str:
+        return state.settings.public_url.rstrip("/") or self.own_url
 
 
 CONTEXT = web.AppKey("CONTEXT", Context)
-WORLD = "world"
+STATE = "state"
 
 
 def context_of(request: web.Request) -> Context:
     return request.config_dict[CONTEXT]
 
 
-def world_of(request: web.Request) -> World:
-    """The world that the call began in."""
-    found = request.get(WORLD)
-    return found if isinstance(found, World) else context_of(request).world
+def state_of(request: web.Request) -> SimulatorState:
+    """The state that the call began with: a reset meanwhile does not change it."""
+    found = request.get(STATE)
+    return found if isinstance(found, SimulatorState) else context_of(request).state

@@ -8,8 +8,7 @@ from pydantic import Field
 
 from local.novita.clock import Clock, Mode
 from local.novita.context import context_of
-from local.novita.damage import Handler
-from local.novita.faults import FaultBody
+from local.novita.faults import FaultBody, Handler
 from local.novita.settings import Settings
 from local.novita.wire import InputError, Wire, parse
 
@@ -23,7 +22,7 @@ class ClockChange(Wire):
 
 
 @web.middleware
-async def name_what_is_wrong(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def format_control_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         return await handler(request)
     except InputError as bad:
@@ -56,21 +55,21 @@ async def reset(request: web.Request) -> web.Response:
 
 @routes.get("/settings")
 async def get_settings(request: web.Request) -> web.Response:
-    return web.json_response(context_of(request).world.settings.sent())
+    return web.json_response(context_of(request).state.settings.to_json())
 
 
 @routes.put("/settings")
 async def put_settings(request: web.Request) -> web.Response:
     """Only what is named changes, and nothing if any of it is wrong."""
     change = await json_object(request)
-    world = context_of(request).world
-    world.settings = parse(Settings, {**world.settings.sent(), **change})
-    return web.json_response(world.settings.sent())
+    state = context_of(request).state
+    state.settings = parse(Settings, {**state.settings.to_json(), **change})
+    return web.json_response(state.settings.to_json())
 
 
 @routes.get("/clock")
 async def get_clock(request: web.Request) -> web.Response:
-    return _shown(context_of(request).world.clock)
+    return _shown(context_of(request).state.clock)
 
 
 @routes.post("/clock")
@@ -78,7 +77,7 @@ async def set_clock(request: web.Request) -> web.Response:
     change = parse(ClockChange, await json_object(request))
     if not change.model_fields_set:
         raise InputError("give advanceSeconds, now or mode")
-    clock = context_of(request).world.clock
+    clock = context_of(request).state.clock
     if change.mode is not None:
         clock.run(change.mode)
     if change.now is not None:
@@ -91,12 +90,12 @@ async def set_clock(request: web.Request) -> web.Response:
 @routes.post("/faults")
 async def add_fault(request: web.Request) -> web.Response:
     what = parse(FaultBody, await json_object(request))
-    return web.json_response(context_of(request).faults.add(what).shown(), status=201)
+    return web.json_response(context_of(request).faults.add(what).to_json(), status=201)
 
 
 @routes.get("/faults")
 async def get_faults(request: web.Request) -> web.Response:
-    return web.json_response({"faults": [fault.shown() for fault in context_of(request).faults.waiting]})
+    return web.json_response({"faults": [fault.to_json() for fault in context_of(request).faults.pending]})
 
 
 @routes.delete("/faults")
@@ -119,7 +118,7 @@ async def get_calls(request: web.Request) -> web.Response:
         raise InputError(f"{min(unknown)}: not known, give path or method")
     calls = context_of(request).calls
     found = calls.matching(request.query.get("path", ""), request.query.get("method", ""))
-    return web.json_response({"calls": [call.shown() for call in found], "received": calls.received})
+    return web.json_response({"calls": [call.to_json() for call in found], "received": calls.received})
 
 
 @routes.delete("/calls")

@@ -1,14 +1,29 @@
-"""Faults that are waiting for a call: which call one meets, how often, and what it then does."""
+"""Fault injection: which call a fault applies to, how often, and what it then does."""
 
-import random
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any, Literal
 
+from aiohttp import web
 from pydantic import Field, field_validator
 
+from local.novita import connections
+from local.novita.errors import error_body, reason_for
 from local.novita.wire import Wire
 
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Kind = Literal["status", "timeout", "disconnect", "garbage", "slow"]
+UNANSWERED = "unanswered"
+
+HTML_ERROR = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
+NAMED_BODIES = {
+    "html": (HTML_ERROR, "text/html"),
+    "list": ('[{"id": "8097f1658f3e6ad1"}]', "application/json"),
+    "empty": ("", "application/json"),
+}
+SAMPLE_BODY = b'{"id": "8097f1658f3e6ad1", "instances": [{"id": "8097f1658f3e6ad1", "status": "running"}]}'
 
 
 class Match(Wire):
@@ -19,7 +34,7 @@ class Match(Wire):
     query: str = ""
     body: str = ""
 
-    def meets(self, method: str, path: str, query: str, body: str) -> bool:
+    def matches(self, method: str, path: str, query: str, body: str) -> bool:
         return (
             self.method.upper() in ("", method.upper())
             and path.endswith(self.path)
@@ -57,44 +72,104 @@ class FaultBody(Wire):
 class Fault:
     id: str
     what: FaultBody
-    met: int = 0
+    matched: int = 0
     applied: int = 0
-    dice: random.Random = field(init=False)
+    random: Random = field(init=False)
 
     def __post_init__(self) -> None:
-        self.dice = random.Random(self.what.seed)
+        self.random = Random(self.what.seed)
 
-    def take(self) -> bool:
-        """Whether it strikes this time; a draw is made for every call that it meets."""
+    def draw(self) -> bool:
+        """Whether it applies this time; a draw is made for every call that it matches."""
         if self.what.times is not None and self.applied >= self.what.times:
             return False
-        self.met += 1
-        strikes = self.what.rate >= 1 or self.dice.random() < self.what.rate
-        self.applied += strikes
-        return strikes
+        self.matched += 1
+        applies = self.what.rate >= 1 or self.random.random() < self.what.rate
+        self.applied += applies
+        return applies
 
-    def shown(self) -> dict[str, Any]:
-        return {"id": self.id, **self.what.sent(), "met": self.met, "applied": self.applied}
+    def to_json(self) -> dict[str, Any]:
+        return {"id": self.id, **self.what.to_json(), "met": self.matched, "applied": self.applied}
 
 
 @dataclass
 class Faults:
-    waiting: list[Fault] = field(default_factory=list)
+    pending: list[Fault] = field(default_factory=list)
     made: int = 0
 
     def add(self, what: FaultBody) -> Fault:
         self.made += 1
         fault = Fault(f"fault-{self.made}", what)
-        self.waiting.append(fault)
+        self.pending.append(fault)
         return fault
 
     def clear(self, id_: str | None = None) -> int:
-        kept = [fault for fault in self.waiting if id_ not in (None, fault.id)]
-        cleared = len(self.waiting) - len(kept)
-        self.waiting = kept
+        kept = [fault for fault in self.pending if id_ not in (None, fault.id)]
+        cleared = len(self.pending) - len(kept)
+        self.pending = kept
         return cleared
 
-    def take(self, method: str, path: str, query: str, body: str) -> Fault | None:
-        """The first that meets the call and strikes."""
-        meeting = (fault for fault in self.waiting if fault.what.match.meets(method, path, query, body))
-        return next((fault for fault in meeting if fault.take()), None)
+    def next_for(self, method: str, path: str, query: str, body: str) -> Fault | None:
+        """The first that matches the call and applies."""
+        matching = (fault for fault in self.pending if fault.what.match.matches(method, path, query, body))
+        return next((fault for fault in matching if fault.draw()), None)
+
+
+async def apply_fault(fault: FaultBody, request: web.Request, handler: Handler) -> web.StreamResponse:
+    """With `commit` the work is done first and the answer is lost; without, nothing was done."""
+    if fault.kind == "slow":
+        return await _slow(fault, request, handler)
+    answer = await handler(request) if fault.commit else None
+    if fault.kind == "timeout":
+        await connections.hold(request, None if fault.delay_ms is None else fault.delay_ms / 1000)
+        return _drop_connection(request)
+    await asyncio.sleep((fault.delay_ms or 0) / 1000)
+    if fault.kind == "disconnect":
+        return _drop_connection(request)
+    if fault.kind == "garbage":
+        return await _garbage(fault, request, answer)
+    return _error_response(fault)
+
+
+async def _slow(fault: FaultBody, request: web.Request, handler: Handler) -> web.StreamResponse:
+    """The work is done after the wait, even for a client that has gone; with `commit` before it."""
+    seconds = (fault.delay_ms or 0) / 1000
+    if not fault.commit:
+        await asyncio.sleep(seconds)
+        return await handler(request)
+    answer = await handler(request)
+    await asyncio.sleep(seconds)
+    return answer
+
+
+def _drop_connection(request: web.Request) -> web.Response:
+    request[UNANSWERED] = True
+    return connections.reset(request)
+
+
+def _error_response(fault: FaultBody) -> web.Response:
+    status = fault.status or 500
+    headers = {} if fault.retry_after is None else {"Retry-After": str(fault.retry_after)}
+    body = error_body(status, fault.reason or reason_for(status), fault.message)
+    return web.json_response(body, status=status, headers=headers)
+
+
+async def _garbage(
+    fault: FaultBody, request: web.Request, answer: web.StreamResponse | None
+) -> web.StreamResponse:
+    status = fault.status or 200
+    if fault.bytes is not None:
+        return await connections.fill(request, status, fault.bytes, fault.content_type or "application/json")
+    real = answer.body if isinstance(answer, web.Response) and isinstance(answer.body, bytes) else b""
+    whole = real or SAMPLE_BODY
+    if fault.body == "cut":
+        return await connections.cut_off(request, whole)
+    if fault.body == "truncated":
+        half = whole[: len(whole) // 2].decode(errors="ignore")
+        return _text_response(status, half, fault.content_type or "application/json")
+    text, kind = NAMED_BODIES.get(fault.body, (fault.body, "text/plain"))
+    return _text_response(status, text, fault.content_type or kind)
+
+
+def _text_response(status: int, text: str, content_type: str) -> web.Response:
+    return web.Response(status=status, body=text.encode(), headers={"Content-Type": content_type})

@@ -1,4 +1,4 @@
-"""Webhook receivers: boxes that keep whatever is sent to them and answer as they are told."""
+"""Webhook receivers: inboxes that keep whatever is sent to them and answer as they are told."""
 
 import base64
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
-from local.novita.answers import Answer
+from local.novita.canned_response import CannedResponse
 
 
 @dataclass
@@ -21,25 +21,25 @@ class Message:
     body: str
     encoding: str
 
-    def shown(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return dict(vars(self))
 
 
 @dataclass
 class Planned:
-    answer: Answer
+    answer: CannedResponse
     left: int | None
 
 
 @dataclass
-class Box:
+class Inbox:
     messages: list[Message] = field(default_factory=list)
     planned: list[Planned] = field(default_factory=list)
     received: int = 0
 
     def keep(self, request: web.Request, body: bytes, now: float) -> None:
         self.received += 1
-        text, encoding = as_text(body)
+        text, encoding = decode_body(body)
         self.messages.append(
             Message(
                 id=self.received,
@@ -47,17 +47,17 @@ class Box:
                 method=request.method,
                 path="/" + request.match_info.get("tail", ""),
                 query=request.query_string,
-                headers=joined(request.headers.items()),
+                headers=join_headers(request.headers.items()),
                 body=text,
                 encoding=encoding,
             )
         )
 
-    def plan(self, answers: list[Answer], sequence: bool) -> None:
+    def plan(self, answers: list[CannedResponse], sequence: bool) -> None:
         """One answer holds for ever unless `times` says how often; in a sequence each is given once."""
         self.planned = [Planned(answer, answer.times or (1 if sequence else None)) for answer in answers]
 
-    def next_answer(self) -> Answer:
+    def next_response(self) -> CannedResponse:
         while self.planned:
             first = self.planned[0]
             if first.left is None:
@@ -66,10 +66,10 @@ class Box:
                 first.left -= 1
                 return first.answer
             self.planned.pop(0)
-        return Answer()
+        return CannedResponse()
 
 
-def joined(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+def join_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Names in lower case, values of a repeated name together."""
     found: dict[str, list[str]] = {}
     for name, value in headers:
@@ -77,7 +77,7 @@ def joined(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
     return {name: ", ".join(values) for name, values in found.items()}
 
 
-def as_text(body: bytes) -> tuple[str, str]:
+def decode_body(body: bytes) -> tuple[str, str]:
     try:
         return body.decode(), "utf-8"
     except UnicodeDecodeError:

@@ -20,7 +20,7 @@ ACTIONS = {
     "stop": Action(frozenset({"running"}), ("toStop", "stopping"), "exited", "stop_seconds"),
     "restart": Action(frozenset({"running"}), ("toRestart", "restarting"), "running", "restart_seconds"),
     "migrate": Action(frozenset({"running", "exited"}), ("migrating",), "running", "migrate_seconds"),
-    "upgrade": Action(frozenset({"running"}), ("toReset", "resetting"), "running", "reset_seconds"),
+    "upgrade": Action(frozenset({"running"}), ("toReset", "resetting"), "running", "restart_seconds"),
 }
 REMOVE = Action(frozenset(), ("toRemove", "removing"), "removed", "remove_seconds")
 REMOVING = frozenset({*REMOVE.through, REMOVE.to})
@@ -28,8 +28,8 @@ REMOVING = frozenset({*REMOVE.through, REMOVE.to})
 # Of the whole time of a boot: when each status begins.
 BOOT = (("toCreate", 0.0), ("creating", 0.1), ("pulling", 0.3), ("running", 1.0))
 
-FREE_OF_CHARGE = frozenset({"toCreate", "creating", "pending", "exited", "removed"})
-CHARGED_AS_BEFORE = frozenset({"toStart", "freezing", "toRemove", "removing"})
+NOT_BILLED = frozenset({"toCreate", "creating", "pending", "exited", "removed"})
+BILLED_AS_BEFORE = frozenset({"toStart", "freezing", "toRemove", "removing"})
 WITHOUT_GPU = frozenset({"exited", "removed"})
 
 
@@ -53,12 +53,12 @@ def action_steps(action: Action, t: float, settings: Settings) -> list[Step[str]
     ]
 
 
-def charged(steps: list[Step[str]]) -> list[Step[bool]]:
+def billing_steps(steps: list[Step[str]]) -> list[Step[bool]]:
     """Billing begins at pulling and ends when the machine is stopped or removed."""
     billing = False
     found: list[Step[bool]] = []
     for step in steps:
-        if step.value not in CHARGED_AS_BEFORE:
-            billing = step.value not in FREE_OF_CHARGE
+        if step.value not in BILLED_AS_BEFORE:
+            billing = step.value not in NOT_BILLED
         found.append(Step(step.at, billing))
     return found

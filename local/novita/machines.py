@@ -1,11 +1,10 @@
-"""A rented machine; what it is at any time is a pure function of its tracks and that time."""
+"""A rented machine; what it is at any time is a pure function of its timelines and that time."""
 
 from dataclasses import dataclass, field
 
 from local.novita import lifecycle
-from local.novita.orders import Env, Tool
-from local.novita.ports import Port
-from local.novita.timeline import Step, Track
+from local.novita.orders import Env, Port, Tool
+from local.novita.timeline import Step, Timeline
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,7 @@ class StatusError:
 
 
 @dataclass(frozen=True)
-class Bought:
+class PurchaseTerms:
     """The terms of the purchase: a later change of the product does not change them."""
 
     product_id: str
@@ -44,7 +43,7 @@ class Machine:
     ordinal: int
     name: str
     created_at: float
-    bought: Bought
+    terms: PurchaseTerms
     image_url: str
     image_auth_id: str
     command: str
@@ -55,10 +54,12 @@ class Machine:
     envs: list[Env]
     tools: list[Tool]
     create_body: dict[str, object]
-    addresses: dict[str, str] = field(default_factory=dict)  # by port: where it leads instead, set by hand
-    statuses: Track[str] = field(default_factory=Track)
-    spots: Track[Spot] = field(default_factory=Track)
-    errors: Track[StatusError] = field(default_factory=Track)
+    addresses: dict[str, str] = field(
+        default_factory=dict
+    )  # by port: where a control call lets it lead instead
+    statuses: Timeline[str] = field(default_factory=Timeline)
+    spots: Timeline[Spot] = field(default_factory=Timeline)
+    errors: Timeline[StatusError] = field(default_factory=Timeline)
 
     def status(self, t: float) -> str:
         return self.statuses.value(t) or "toCreate"
@@ -73,7 +74,7 @@ class Machine:
         """Lead the status through these steps; a reclaim that is announced still comes."""
         self.statuses.replan(t, steps)
         self.errors.replan(t, [Step(t, StatusError())])
-        self._keep_reclaim(t)
+        self._apply_reclaim(t)
 
     def reclaim(self, t: float, in_seconds: float, stop_seconds: float) -> None:
         at = t + in_seconds
@@ -85,9 +86,9 @@ class Machine:
                 Step(at + stop_seconds, Spot("terminated", int(at))),
             ],
         )
-        self._keep_reclaim(t)
+        self._apply_reclaim(t)
 
-    def forget_reclaim(self, t: float) -> None:
+    def clear_reclaim(self, t: float) -> None:
         """A machine that was taken away and runs again is as good as new."""
         if self.spot(t).status in ("reclaiming", "terminated"):
             self.spots.replan(t, [Step(t, Spot("running"))])
@@ -111,15 +112,15 @@ class Machine:
         return next((step.at for step in reversed(self.statuses.until(t)) if step.value == status), None)
 
     def billing(self, t: float) -> bool:
-        steps = lifecycle.charged(self.statuses.until(t))
+        steps = lifecycle.billing_steps(self.statuses.until(t))
         return bool(steps) and steps[-1].value
 
     def billed_seconds(self, t: float) -> float:
-        steps = lifecycle.charged(self.statuses.until(t))
+        steps = lifecycle.billing_steps(self.statuses.until(t))
         ends = [*(step.at for step in steps[1:]), t]
         return sum(end - step.at for step, end in zip(steps, ends, strict=False) if step.value)
 
-    def _keep_reclaim(self, t: float) -> None:
+    def _apply_reclaim(self, t: float) -> None:
         ahead = {step.value.status: step.at for step in self.spots.steps if step.at >= t}
         if "reclaiming" in ahead and self.statuses.steps[-1].value == "running":
             begin, end = ahead["reclaiming"], ahead["terminated"]

@@ -11,7 +11,7 @@ from local.novita.client import Simulator
 
 ROOT = Path(__file__).resolve().parents[2]
 FIRST_LINE = "novita simulator on "
-PATIENCE_SECONDS = 10
+STOP_SECONDS = 10
 
 
 @contextmanager
@@ -23,7 +23,7 @@ def running(port: int = 0, state: Path | None = None) -> Iterator[Simulator]:
     finally:
         process.terminate()
         try:
-            process.wait(PATIENCE_SECONDS)
+            process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -7,38 +7,42 @@ import secrets
 from local.novita import lifecycle
 from local.novita.catalog import Billing, Cluster, Product
 from local.novita.errors import ApiError
-from local.novita.images import begins, check_image
-from local.novita.machines import Bought, Machine, Spot, StatusError
+from local.novita.machines import Machine, PurchaseTerms, Spot, StatusError
 from local.novita.masking import masked
 from local.novita.orders import Order
 from local.novita.settings import Settings
+from local.novita.state import SimulatorState
 from local.novita.stock import Stock
 from local.novita.timeline import Step
-from local.novita.world import World
+
+MISSING_IMAGE = "ghcr.io/ostler-demo/missing"  # and all whose names go on after it
+UNPULLABLE_IMAGE = "ghcr.io/ostler-demo/unpullable"
 
 
-def buy(world: World, order: Order) -> Machine:
-    product = _product(world, order)
-    cluster = _cluster(world, order, product)
+def buy(state: SimulatorState, order: Order) -> Machine:
+    product = _product(state, order)
+    cluster = _cluster(state, order, product)
     _check_terms(order, product)
-    check_image(world, order.image_url, order.image_auth, order.image_auth_id)
-    _check_account(world)
-    cluster = cluster or _any_cluster(world, order, product)
-    if world.stock().free(product, cluster.region) < order.gpus:
+    check_image(state, order.image_url, order.image_auth, order.image_auth_id)
+    _check_account(state)
+    cluster = cluster or _any_cluster(state, order, product)
+    if state.stock().free(product, cluster.region) < order.gpus:
         raise ApiError("INSUFFICIENT_RESOURCE", f"no {order.gpus} GPUs of {product.id} in {cluster.region}")
-    return put(world, order, product, cluster)
+    return add_machine(state, order, product, cluster)
 
 
-def put(world: World, order: Order, product: Product, cluster: Cluster, at: float | None = None) -> Machine:
+def add_machine(
+    state: SimulatorState, order: Order, product: Product, cluster: Cluster, at: float | None = None
+) -> Machine:
     """The machine itself, without a question about stock or money."""
-    now = world.clock.now() if at is None else at
-    world.machines_made += 1
+    now = state.clock.now() if at is None else at
+    state.machines_created += 1
     machine = Machine(
         id=secrets.token_hex(8),
-        ordinal=world.machines_made,
+        ordinal=state.machines_created,
         name=order.name,
         created_at=now,
-        bought=_terms(order, product, cluster),
+        terms=_terms(order, product, cluster),
         image_url=order.image_url,
         image_auth_id=order.image_auth_id,
         command=order.command,
@@ -51,22 +55,22 @@ def put(world: World, order: Order, product: Product, cluster: Cluster, at: floa
         create_body=masked(order.model_dump(mode="json", by_alias=True, exclude_unset=True)),
     )
     machine.spots.replan(now, [Step(now, Spot("running" if order.billing == "spot" else None))])
-    _boot(machine, now, world.settings)
-    world.machines[machine.id] = machine
+    _boot(machine, now, state.settings)
+    state.machines[machine.id] = machine
     return machine
 
 
-def _product(world: World, order: Order) -> Product:
-    product = world.products.get(order.product_id)
+def _product(state: SimulatorState, order: Order) -> Product:
+    product = state.products.get(order.product_id)
     if product is None or order.kind == "cpu":
         raise ApiError("RESOURCE_NOT_FOUND", f"product {order.product_id} not found")
     return product
 
 
-def _cluster(world: World, order: Order, product: Product) -> Cluster | None:
+def _cluster(state: SimulatorState, order: Order, product: Product) -> Cluster | None:
     if not order.cluster_id:
         return None
-    cluster = world.clusters.get(order.cluster_id)
+    cluster = state.clusters.get(order.cluster_id)
     if cluster is None:
         raise ApiError("RESOURCE_NOT_FOUND", f"cluster {order.cluster_id} not found")
     if cluster.region not in product.regions:
@@ -74,12 +78,12 @@ def _cluster(world: World, order: Order, product: Product) -> Cluster | None:
     return cluster
 
 
-def _any_cluster(world: World, order: Order, product: Product) -> Cluster:
-    stock = world.stock()
-    found = [cluster for cluster in world.clusters.values() if _has(stock, product, cluster, order.gpus)]
+def _any_cluster(state: SimulatorState, order: Order, product: Product) -> Cluster:
+    stock = state.stock()
+    found = [cluster for cluster in state.clusters.values() if _has(stock, product, cluster, order.gpus)]
     if not found:
         raise ApiError("INSUFFICIENT_RESOURCE", f"no {order.gpus} GPUs of {product.id} in any cluster")
-    return random.Random(world.machines_made).choice(found)
+    return random.Random(state.machines_created).choice(found)
 
 
 def _has(stock: Stock, product: Product, cluster: Cluster, gpus: int) -> bool:
@@ -98,16 +102,16 @@ def _check_terms(order: Order, product: Product) -> None:
         raise ApiError("NETWORK_NOT_FOUND", f"network {order.network_id} not found")
 
 
-def _check_account(world: World) -> None:
-    if not world.settings.balance_enough:
+def _check_account(state: SimulatorState) -> None:
+    if not state.settings.balance_enough:
         raise ApiError("BALANCE_NOT_ENOUGH", "balance not enough")
-    limit = world.settings.instance_limit
-    if limit and len(world.live()) >= limit:
+    limit = state.settings.instance_limit
+    if limit and len(state.live_machines()) >= limit:
         raise ApiError("CREATE_INSTANCE_LIMIT", f"no more than {limit} instances")
 
 
-def _terms(order: Order, product: Product, cluster: Cluster) -> Bought:
-    return Bought(
+def _terms(order: Order, product: Product, cluster: Cluster) -> PurchaseTerms:
+    return PurchaseTerms(
         product_id=product.id,
         product_name=product.name,
         cluster_id=cluster.id,
@@ -127,7 +131,7 @@ def price_of(product: Product, billing: Billing) -> int:
 
 def _boot(machine: Machine, t: float, settings: Settings) -> None:
     steps = lifecycle.boot_steps(t, boot_seconds(settings, machine.ordinal))
-    if not begins(machine.image_url, settings.unpullable_images):
+    if not machine.image_url.startswith(UNPULLABLE_IMAGE):
         machine.plan(t, steps)
         return
     machine.plan(t, steps[:-1])
@@ -139,3 +143,18 @@ def boot_seconds(settings: Settings, ordinal: int) -> float:
     """Log-normal with the setting as its median; the same seed and ordinal give the same draw."""
     draw = random.Random(f"{settings.boot_seed}:{ordinal}").gauss(0, 1)
     return settings.boot_seconds * math.exp(settings.boot_seconds_sigma * draw)
+
+
+def check_image(state: SimulatorState, image: str, login: str, auth_id: str) -> None:
+    settings = state.settings
+    if image.startswith(MISSING_IMAGE):
+        raise ApiError("IMAGE_NOT_FOUND", f"image {image} not found")
+    if auth_id and auth_id not in state.auths:
+        raise ApiError("RESOURCE_NOT_FOUND", f"repository auth {auth_id} not found")
+    if not image.startswith(tuple(settings.private_images)):
+        return
+    if auth_id and not settings.image_auth_id_accepted:
+        raise ApiError("VALIDATOR_PARAM", "imageAuthId: not supported, give imageAuth")
+    logins = {f"{auth.username}:{auth.password}" for auth in state.auths.values()}
+    if not auth_id and login not in logins:
+        raise ApiError("IMAGE_NOT_FOUND", f"image {image} not found or its registry refuses the login")

@@ -3,16 +3,15 @@
 from aiohttp import web
 
 from local.novita import (
-    api_auths,
     api_catalog,
     api_instances,
     api_templates,
     control,
-    control_holdings,
+    control_resources,
     receivers,
 )
 from local.novita.context import CONTEXT, Context
-from local.novita.gate import GATE
+from local.novita.middleware import MIDDLEWARES
 from local.novita.wire import API_PREFIX
 
 LARGEST_BODY = 64 * 1024 * 1024
@@ -27,14 +26,14 @@ def application(context: Context) -> web.Application:
 
 
 def _api() -> web.Application:
-    api = web.Application(middlewares=GATE, client_max_size=LARGEST_BODY)
-    for part in (api_instances, api_catalog, api_templates, api_auths):
+    api = web.Application(middlewares=MIDDLEWARES, client_max_size=LARGEST_BODY)
+    for part in (api_instances, api_catalog, api_templates):
         api.add_routes(part.routes)
     return api
 
 
 def _control() -> web.Application:
-    app = web.Application(middlewares=[control.name_what_is_wrong], client_max_size=LARGEST_BODY)
-    for part in (control, control_holdings, receivers):
+    app = web.Application(middlewares=[control.format_control_errors], client_max_size=LARGEST_BODY)
+    for part in (control, control_resources, receivers):
         app.add_routes(part.routes)
     return app

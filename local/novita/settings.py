@@ -1,4 +1,4 @@
-"""Every setting of the simulator; a fact in doubt about Novita is a setting that chooses the reading."""
+"""Every setting of the simulator; what Novita's documentation leaves open is a setting."""
 
 from typing import Literal
 
@@ -19,7 +19,6 @@ class Settings(Wire):
     restart_seconds: Seconds = Field(default=5, ge=0)
     remove_seconds: Seconds = Field(default=3, ge=0)
     migrate_seconds: Seconds = Field(default=10, ge=0)
-    reset_seconds: Seconds = Field(default=5, ge=0)
     latency_ms: int = Field(default=0, ge=0)
 
     # What is seen when.
@@ -35,12 +34,10 @@ class Settings(Wire):
     balance_enough: bool = True
     instance_limit: int = Field(default=0, ge=0)
 
-    # Images, matched by how they begin.
+    # Images that need a login, matched by how they begin.
     private_images: list[str] = Field(default=["ghcr.io/ostler-private/"])
-    missing_images: list[str] = Field(default=["ghcr.io/ostler-demo/missing"])
-    unpullable_images: list[str] = Field(default=["ghcr.io/ostler-demo/unpullable"])
 
-    # Readings of facts in doubt.
+    # How to read what the documentation leaves open.
     page_start: Literal[0, 1] = 0
     paging_required: bool = False
     default_page_size: int = Field(default=10, ge=1)

@@ -1,44 +1,107 @@
-"""The world in a file: loaded at the start, saved at the end, never half written."""
+"""Everything the simulator holds that outlives a request: what `--state` keeps and `reset` empties."""
 
 import os
 import sys
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from local.novita.world import World
+from local.novita.canned_response import CannedResponse
+from local.novita.catalog import Cluster, Product, default_clusters, default_products
+from local.novita.clock import Clock
+from local.novita.errors import ApiError
+from local.novita.machines import Machine
+from local.novita.settings import Settings
+from local.novita.stock import Stock
+from local.novita.templates import RegistryAuth, default_auths, default_templates
 
-WORLD = TypeAdapter(World)
+
+@dataclass
+class SimulatorState:
+    clock: Clock = field(default_factory=Clock)
+    settings: Settings = field(default_factory=Settings)
+    clusters: dict[str, Cluster] = field(default_factory=default_clusters)
+    products: dict[str, Product] = field(default_factory=default_products)
+    templates: dict[str, dict[str, Any]] = field(default_factory=default_templates)
+    auths: dict[str, RegistryAuth] = field(default_factory=default_auths)
+    machines: dict[str, Machine] = field(default_factory=dict)
+    app_responses: dict[str, CannedResponse] = field(default_factory=dict)
+    machines_created: int = 0
+
+    def stock(self) -> Stock:
+        return Stock(self.machines.values(), self.clock.now())
+
+    def cluster_of(self, region: str) -> Cluster | None:
+        return next((cluster for cluster in self.clusters.values() if cluster.region == region), None)
+
+    def region_name(self, region: str) -> str:
+        cluster = self.cluster_of(region)
+        suffixed = cluster and self.settings.region_names == "suffixed"
+        return f"{region} ({cluster.place})" if cluster and suffixed else region
+
+    def require_machine(self, id_: str) -> Machine:
+        """A machine that an action can reach: known and not gone."""
+        machine = self.machines.get(id_)
+        now = self.clock.now()
+        if machine is None or not machine.visible(now, self.settings.removed_visible_seconds):
+            raise ApiError("RESOURCE_NOT_FOUND", f"instance {id_} not found")
+        return machine
+
+    def machine_for_get(self, id_: str) -> Machine:
+        """A machine as get sees it: not in its first seconds."""
+        machine = self.require_machine(id_)
+        if self.clock.now() < machine.created_at + self.settings.get_lag_seconds:
+            raise ApiError("RESOURCE_NOT_FOUND", f"instance {id_} not found")
+        return machine
+
+    def live_machines(self) -> list[Machine]:
+        now = self.clock.now()
+        return [machine for machine in self.machines.values() if machine.removed_at(now) is None]
+
+    def list_time(self) -> float:
+        return self.clock.now() - self.settings.list_lag_seconds
+
+    def listed_machines(self) -> list[Machine]:
+        """The machines as the list knows them, newest first: what was true some time ago."""
+        t = self.list_time()
+        keep = self.settings.removed_visible_seconds
+        seen = [machine for machine in self.machines.values() if machine.visible(t, keep)]
+        return sorted(seen, key=lambda machine: machine.ordinal, reverse=True)
 
 
-def load(path: Path) -> World:
-    """A file that makes no sense is moved aside and the simulator starts empty."""
+STATE_JSON = TypeAdapter(SimulatorState)
+
+
+def load_state(path: Path) -> SimulatorState:
+    """A file that cannot be read is moved aside and the simulator starts empty."""
     if not path.exists():
-        return World()
+        return SimulatorState()
     try:
-        return WORLD.validate_json(path.read_bytes())
+        return STATE_JSON.validate_json(path.read_bytes())
     except OSError as error:
         print(f"state {path} is not readable, starting empty: {error}", file=sys.stderr)
-        return World()
+        return SimulatorState()
     except ValidationError as error:
         aside = path.with_name(f"{path.name}.corrupt-{int(time.time())}")
         path.replace(aside)
-        print(f"state {path} makes no sense, moved to {aside}: {_short(error)}", file=sys.stderr)
-        return World()
+        print(f"state {path} cannot be read, moved to {aside}: {_summary(error)}", file=sys.stderr)
+        return SimulatorState()
 
 
-def save(path: Path, world: World) -> None:
+def save_state(path: Path, state: SimulatorState) -> None:
     """Written aside, then moved: registry passwords are in it, so only the owner may read it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
-        file.write(WORLD.dump_json(world, by_alias=True))
+        file.write(STATE_JSON.dump_json(state, by_alias=True))
         file.flush()
         os.fsync(file.fileno())
     aside.replace(path)
 
 
-def _short(error: Exception) -> str:
+def _summary(error: Exception) -> str:
     return str(error).replace("\n", " ")[:200]

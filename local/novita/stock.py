@@ -9,7 +9,7 @@ from local.novita.catalog import Product
 from local.novita.lifecycle import WITHOUT_GPU
 from local.novita.machines import Machine
 
-ENDLESS = 1_000_000
+UNLIMITED = 1_000_000
 LOW = 2
 NORMAL = 10
 
@@ -25,14 +25,14 @@ class Stock:
         used: Counter[tuple[str, str]] = Counter()
         for machine in self.machines:
             if machine.status(self.t) not in WITHOUT_GPU:
-                used[machine.bought.product_id, machine.bought.region] += machine.bought.gpu_num
+                used[machine.terms.product_id, machine.terms.region] += machine.terms.gpu_num
         return used
 
     def free(self, product: Product, region: str) -> int:
         if not product.available or region not in product.regions:
             return 0
         if region not in product.stock:
-            return ENDLESS
+            return UNLIMITED
         return max(product.stock[region] - self.used[product.id, region], 0)
 
     def most_free(self, product: Product, region: str | None = None) -> int:

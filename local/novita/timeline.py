@@ -1,4 +1,4 @@
-"""What a thing is at any time: steps that were, and steps that are planned; nothing runs by itself."""
+"""A value over time: past steps and planned ones; nothing runs in the background."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ class Step(Generic[T]):
 
 
 @dataclass
-class Track(Generic[T]):
+class Timeline(Generic[T]):
     steps: list[Step[T]] = field(default_factory=list)
 
     def step(self, t: float) -> Step[T] | None:

@@ -22,7 +22,7 @@ class Wire(BaseModel):
         allow_inf_nan=False,
     )
 
-    def sent(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return self.model_dump(mode="json", by_alias=True)
 
 

@@ -13,13 +13,13 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from local import credentials
-from local.deployed import Deployed
-from local.deployment import deploy
+from local.deploy import deploy
 from local.emulator import ACCESS_KEY, ACCOUNT, REGION, SECRET_KEY, Emulator
 from local.novita.client import Simulator
 from local.novita.process import running
 from local.ports import Ports
-from local.smoke import Smoke, found_service
+from ops.smoke import SmokeTest, find_service
+from ops.stack import DeployedStack
 from tests.e2e.issuer import Issuer, issuing
 from tests.infra.template import synthesise
 
@@ -86,7 +86,7 @@ def gateway(
     synthesised = synthesise(tmp_path_factory.mktemp("template"), **MODES[request.param])
     template = json.loads(synthesised.file.read_text().replace(STAND_IN, issuer.url))
     deploy(emulator, template, {"NOVITA_API_BASE_URL": simulator.api_url})
-    made = Deployed.read(emulator.client("cloudformation"))
+    made = DeployedStack.read(emulator.client("cloudformation"))
     credentials.put_secret(emulator.client("secretsmanager"), made.novita_secret_id, "a-key")
     return Gateway(f"{emulator.url}/_aws/execute-api/{made.api_id}/$default", made.api_id)
 
@@ -183,8 +183,8 @@ def test_a_signature_opens_what_iam_policies_say(gateway: Gateway, emulator: Emu
 def _smoke(gateway: Gateway, environment: dict[str, str]) -> list[str]:
     """What it says, without what it found; at the emulator's address, which the stack does not know."""
     said: list[str] = []
-    with found_service(environment) as service:
-        Smoke(replace(service, url=gateway.url), "", None, said.append).run()
+    with find_service(environment) as service:
+        SmokeTest(replace(service, url=gateway.url), "", None, said.append).run()
     return [line.split(":")[0] if line.startswith("ok") else line for line in said]
 
 

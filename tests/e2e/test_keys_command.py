@@ -1,4 +1,4 @@
-"""`python -m local.keys`, as whoever deploys it runs it, against the deployed template."""
+"""`python -m ops.keys`, as whoever deploys it runs it, against the deployed template."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("credentials")
 
 def keys(*arguments: str) -> tuple[int, str, str]:
     ran = subprocess.run(
-        [sys.executable, "-m", "local.keys", *arguments],
+        [sys.executable, "-m", "ops.keys", *arguments],
         cwd=ROOT,
         env=os.environ,
         capture_output=True,

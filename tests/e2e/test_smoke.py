@@ -4,21 +4,20 @@ from dataclasses import replace
 
 import pytest
 
-from local.access import by_key
-from local.api_keys import listed
-from local.problems import RefusalError
-from local.round_trip import Order
-from local.round_trip import Service as Address
-from local.smoke import Smoke, found_service, read_order
+from ops.command import RefusalError
+from ops.keys import list_keys
+from ops.smoke import SmokeTest, find_service, read_order
+from ops.smoke_client import ServiceClient, api_key_auth
+from ops.smoke_purchase import Order
 from tests.e2e.service import Service
 
-ORDER = Order(template="107672", most_per_hour=0.5, patience_seconds=40)
+ORDER = Order(template="107672", max_price=0.5, max_wait_seconds=40)
 
 
 def smoke(service: Service, order: Order | None = None, key: str = "") -> tuple[bool, list[str]]:
     said: list[str] = []
-    address = Address(service.stack.api_url, by_key(key or service.stack.api_key))
-    good = Smoke(address, "", order, said.append).run()
+    client = ServiceClient(service.stack.api_url, api_key_auth(key or service.stack.api_key))
+    good = SmokeTest(client, "", order, said.append).run()
     return good, said
 
 
@@ -40,7 +39,7 @@ def test_a_smoke_test_only_looks(service: Service) -> None:
     assert service.simulator.calls("/gpu/instance/create") == []
 
 
-def test_a_round_trip_gives_the_machine_back_and_says_what_it_cost(service: Service) -> None:
+def test_a_purchase_gives_the_machine_back_and_says_what_it_cost(service: Service) -> None:
     good, said = smoke(service, ORDER)
 
     assert good, said
@@ -52,10 +51,10 @@ def test_a_round_trip_gives_the_machine_back_and_says_what_it_cost(service: Serv
 def test_a_machine_that_does_not_come_up_is_given_back(service: Service) -> None:
     service.simulator.settings(bootSeconds=600)
 
-    good, said = smoke(service, Order("107672", 0.5, patience_seconds=3))
+    good, said = smoke(service, Order("107672", 0.5, max_wait_seconds=3))
 
     assert not good
-    assert any(line.startswith("FAILED   round trip") for line in said)
+    assert any(line.startswith("FAILED   purchase") for line in said)
     assert service.simulator.live() == []
 
 
@@ -71,7 +70,7 @@ def test_a_service_that_is_not_well_sells_nothing(service: Service) -> None:
     good, said = smoke(service, ORDER, key="ost_" + "x" * 43)
 
     assert not good
-    assert any(line.startswith("skipped  round trip") for line in said)
+    assert any(line.startswith("skipped  purchase") for line in said)
     assert service.simulator.calls() == []
 
 
@@ -87,12 +86,12 @@ def test_buying_without_a_price_cap_is_refused() -> None:
 def test_a_deployed_stack_is_found_with_a_key_for_as_long_as_it_takes(service: Service) -> None:
     table = service.stack.emulator.table(service.stack.table_name)
 
-    with found_service({}) as address:
-        answer = replace(address, url=service.stack.api_url).call("GET", "/api/instances")
+    with find_service({}) as client:
+        answer = replace(client, url=service.stack.api_url).call("GET", "/api/instances")
         assert answer.status_code == 200
 
-    assert address.url == service.stack.outputs["ApiUrl"]
-    assert {key.revoked_at != "" for key in listed(table) if key.name == "smoke test"} == {True}
+    assert client.url == service.stack.outputs["ApiUrl"]
+    assert {key.revoked_at != "" for key in list_keys(table) if key.name == "smoke test"} == {True}
 
 
 @pytest.mark.parametrize(
@@ -102,6 +101,6 @@ def test_a_deployed_stack_is_found_with_a_key_for_as_long_as_it_takes(service: S
 def test_an_address_without_what_opens_it_is_refused(auth: str, named: str) -> None:
     with (
         pytest.raises(RefusalError, match=named),
-        found_service({"OSTLER_URL": "http://a.example", "OSTLER_AUTH": auth}),
+        find_service({"OSTLER_URL": "http://a.example", "OSTLER_AUTH": auth}),
     ):
         pass

@@ -5,21 +5,22 @@ from itertools import count
 
 import pytest
 
-from local.problems import RefusalError
-from local.teardown import Teardown, main
+from ops.command import RefusalError
+from ops.novita_account import NovitaAccount
+from ops.teardown import Teardown, main
 from tests.e2e.service import Service
 
 
 def read(service: Service) -> Teardown:
     stack = service.stack
     table = stack.emulator.table(stack.table_name)
-    return Teardown.read(table, stack.novita_url, "local", loopback=True)
+    return Teardown.read(table, NovitaAccount("local", stack.novita_url, loopback=True))
 
 
 def tear_down(service: Service, *, force: bool = False) -> tuple[int, list[str], int]:
     said: list[str] = []
     removals = count()
-    code = read(service)(lambda: next(removals) * 0, force=force, say=said.append)
+    code = read(service).run(lambda: next(removals) * 0, force=force, say=said.append)
     return code, said, next(removals)
 
 
@@ -50,8 +51,8 @@ def test_an_instance_that_may_still_buy_stops_it(service: Service) -> None:
 
 
 def test_a_machine_that_no_record_knows_stops_it_too(service: Service) -> None:
-    deployment = read(service).deployment
-    name = f"lost-{deployment}-{'0' * 26}"
+    deployment_id = read(service).deployment_id
+    name = f"lost-{deployment_id}-{'0' * 26}"
     made = service.simulator.put_instance(name=name, status="running")
 
     with pytest.raises(RefusalError, match=name):
@@ -70,7 +71,7 @@ def test_what_was_given_back_may_go(service: Service) -> None:
 
 
 def test_a_command_that_fails_says_so(service: Service) -> None:
-    assert read(service)(lambda: 7, force=False, say=print) == 7
+    assert read(service).run(lambda: 7, force=False, say=print) == 7
 
 
 @pytest.fixture(params=["refuses the key", "does not answer"])
@@ -80,14 +81,14 @@ def unasked(request: pytest.FixtureRequest, service: Service) -> Teardown:
     if request.param == "refuses the key":
         service.simulator.fault("status", "/gpu/instances", status=401)
         return known
-    return replace(known, novita_url="http://127.0.0.1:9")
+    return replace(known, novita=NovitaAccount("local", "http://127.0.0.1:9", loopback=True))
 
 
 def test_without_novitas_word_it_is_refused(unasked: Teardown) -> None:
     removals = count()
 
     with pytest.raises(RefusalError, match="Novita does not say"):
-        unasked(lambda: next(removals), force=False, say=print)
+        unasked.run(lambda: next(removals), force=False, say=print)
 
     assert next(removals) == 0
 
@@ -99,13 +100,13 @@ def test_force_goes_on_without_novitas_word_and_names_the_mark(unasked: Teardown
         said.append("removed")
         return 0
 
-    assert unasked(remove, force=True, say=said.append) == 1
+    assert unasked.run(remove, force=True, say=said.append) == 1
 
     assert said.pop(1) == "removed"
     assert len(said) == 2
     for line in said:
         assert "Novita does not say" in line
-        assert f"-{unasked.deployment}-" in line
+        assert f"-{unasked.deployment_id}-" in line
 
 
 def test_a_look_afterwards_that_fails_is_said(service: Service) -> None:
@@ -115,7 +116,7 @@ def test_a_look_afterwards_that_fails_is_said(service: Service) -> None:
         service.simulator.fault("status", "/gpu/instances", status=401)
         return 0
 
-    assert read(service)(remove, force=False, say=said.append) == 1
+    assert read(service).run(remove, force=False, say=said.append) == 1
     assert "Novita does not say" in "".join(said)
 
 

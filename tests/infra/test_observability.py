@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from docs.generate import RUNBOOK
 from functions.shared.platform.metrics import METRICS, NAMESPACE
-from local.readme import RUNBOOK
 from tests.infra.template import NAMES, QUEUES, Properties, Template
 
 DIMENSIONS = {metric.name: metric.dimension for metric in METRICS}

@@ -30,9 +30,9 @@ from functions.shared.stores.instances import read_record
 from functions.shared.stores.table import unmarshal
 from functions.startup.handler import handler as startup
 from functions.webhook.handler import handler as webhook
-from local import api_keys
 from local.emulator import Emulator
 from local.novita.client import Simulator
+from ops import keys
 from tests.books import assert_books_balance, assert_no_gaps
 from tests.integration.quick_http import send_quickly
 from tests.integration.wire import LEAN, Killed, WatchedWiring, Wire
@@ -115,16 +115,16 @@ class Harness:
             **settings,
         }
         self.table = _tables(emulator).Table(name)
-        self.key = api_keys.new_key()
-        self.add_key(self.key, *api_keys.SCOPES)
+        self.key = keys.new_key()
+        self.add_key(self.key, *keys.SCOPES)
         self.begin(datetime.now(UTC))
 
     def add_key(self, key: str, *scopes: str) -> str:
         """The id that the key is known and revoked by."""
-        return api_keys.make(self.table, name="world", scopes=scopes, key=key).id
+        return keys.create_key(self.table, name="world", scopes=scopes, key=key).id
 
     def revoke_key(self, key_id: str) -> None:
-        assert api_keys.revoke(self.table, key_id)
+        assert keys.revoke_key(self.table, key_id)
 
     def put_secret(self, name: str, value: str) -> None:
         self._secrets.put_secret_value(SecretId=f"{self.table_name}-{name}", SecretString=value)

@@ -5,9 +5,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from local.deployed import STACK_NAME
 from local.paths import CLOUD_ASSEMBLY
 from local.synthesis import stack_template
+from ops.stack import STACK_NAME
 from tests.infra.roles import Right, allowed
 from tests.infra.template import NAMES, Template
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from local import api_keys
+from ops import keys
 from tests.integration.conftest import Build
 from tests.integration.harness import Harness
 from tests.integration.logs import everything_logged
@@ -87,7 +87,7 @@ def test_what_is_not_a_key_opens_nothing(known: tuple[Harness, str], kind: str) 
         key=harness.key,
         bare=harness.key.removeprefix("ost_"),
         capitals=harness.key.upper(),
-        digest=api_keys._pk(harness.key).removeprefix("key#"),
+        digest=keys.key_pk(harness.key).removeprefix("key#"),
     )
 
     refused(harness, instance_id, presented, 401, "UNAUTHORIZED")
@@ -95,8 +95,8 @@ def test_what_is_not_a_key_opens_nothing(known: tuple[Harness, str], kind: str) 
 
 def test_a_revoked_key_opens_nothing(known: tuple[Harness, str]) -> None:
     harness, instance_id = known
-    key = api_keys.new_key()
-    harness.revoke_key(harness.add_key(key, *api_keys.SCOPES))
+    key = keys.new_key()
+    harness.revoke_key(harness.add_key(key, *keys.SCOPES))
 
     refused(harness, instance_id, f"Bearer {key}", 401, "UNAUTHORIZED")
 
@@ -104,9 +104,9 @@ def test_a_revoked_key_opens_nothing(known: tuple[Harness, str]) -> None:
 @pytest.mark.parametrize("scope", ["read", "write"])
 def test_a_key_opens_nothing_beyond_its_scope(known: tuple[Harness, str], scope: str) -> None:
     harness, instance_id = known
-    key = api_keys.new_key()
+    key = keys.new_key()
     harness.add_key(key, scope)
-    order = api_keys.SCOPES.index
+    order = keys.SCOPES.index
     beyond = {one for one in GUARDED if order(needed(*one)) > order(scope)}
 
     refused(harness, instance_id, f"Bearer {key}", 403, "FORBIDDEN", *sorted(beyond))
@@ -130,9 +130,9 @@ def test_no_other_spelling_opens_what_is_beyond_a_scope(
     known: tuple[Harness, str], scope: str, spelling: str
 ) -> None:
     harness, instance_id = known
-    key = api_keys.new_key()
+    key = keys.new_key()
     harness.add_key(key, scope)
-    order = api_keys.SCOPES.index
+    order = keys.SCOPES.index
     beyond = [one for one in GUARDED if order(needed(*one)) > order(scope)]
     assert beyond
 
@@ -147,7 +147,7 @@ def test_no_other_spelling_opens_what_is_beyond_a_scope(
 
 def test_a_key_without_a_scope_opens_nothing(known: tuple[Harness, str]) -> None:
     harness, instance_id = known
-    key = api_keys.new_key()
+    key = keys.new_key()
     harness.add_key(key)
 
     refused(harness, instance_id, f"Bearer {key}", 403, "FORBIDDEN")
@@ -156,13 +156,13 @@ def test_a_key_without_a_scope_opens_nothing(known: tuple[Harness, str]) -> None
 def test_each_scope_opens_what_is_within_it(known: tuple[Harness, str]) -> None:
     """What is refused above is refused for its scope and not for everybody."""
     harness, instance_id = known
-    keys = {scope: api_keys.new_key() for scope in api_keys.SCOPES}
-    for scope, key in keys.items():
+    by_scope = {scope: keys.new_key() for scope in keys.SCOPES}
+    for scope, key in by_scope.items():
         harness.add_key(key, scope)
 
     for method, path in GUARDED:
         address, body = request(method, path)
-        header = {"authorization": f"Bearer {keys[needed(method, path)]}"}
+        header = {"authorization": f"Bearer {by_scope[needed(method, path)]}"}
         status, answer = harness.call(method, address.replace("{id}", instance_id), body, header)
         assert status not in (401, 403), (method, path, answer)
     assert set(GUARDED) >= OTHERWISE.keys()
@@ -171,7 +171,7 @@ def test_each_scope_opens_what_is_within_it(known: tuple[Harness, str]) -> None:
 
 def test_a_revoked_key_is_dead_within_a_minute_wherever_it_was_just_used(build: Build) -> None:
     harness = build(KEY_CACHE_SECONDS="30")  # the most that can be set
-    key = api_keys.new_key()
+    key = keys.new_key()
     key_id = harness.add_key(key, "read")
     header = {"authorization": f"Bearer {key}"}
     assert harness.call("GET", "/api/instances", headers=header)[0] == 200

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from local import api_keys
+from ops import keys
 from tests.integration.harness import Harness
 
 PRODUCTS = "novita GET /products"
@@ -100,7 +100,7 @@ def test_products_live_for_five_minutes(harness: Harness, age: float, asked: int
 
 
 def test_clearing_needs_an_admin_and_looking_does_not(harness: Harness) -> None:
-    writer = api_keys.new_key()
+    writer = keys.new_key()
     harness.add_key(writer, "write")
     headers = {"authorization": f"Bearer {writer}"}
 

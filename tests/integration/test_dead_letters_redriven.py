@@ -8,7 +8,7 @@ import pytest
 from functions.shared.domain.instance.status import Status
 from functions.shared.domain.messages import StepMessage
 from functions.shared.stores.table import ConditionFailed
-from local import api_keys
+from ops import keys
 from tests.integration.conftest import Build
 from tests.integration.dead_letters import (
     dead,
@@ -162,7 +162,7 @@ def test_a_webhook_that_died_is_sent_when_redriven(harness: Harness) -> None:
 
 
 def test_nobody_without_admin_redrives(harness: Harness) -> None:
-    key = api_keys.new_key()
+    key = keys.new_key()
     harness.add_key(key, "read", "write")
 
     status, answer = redrive(harness, "dead_any", authorization=f"Bearer {key}")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from local import api_keys
+from ops import keys
 from tests.integration.conftest import Build
 from tests.integration.crash_points import FORGETFUL, sides
 from tests.integration.harness import Harness
@@ -170,7 +170,7 @@ def test_a_transaction_that_meets_another_is_tried_again(harness: Harness) -> No
 
 def test_a_key_belongs_to_its_caller_and_its_route(harness: Harness) -> None:
     _, mine = _create(harness, "k")
-    other = api_keys.new_key()
+    other = keys.new_key()
     harness.add_key(other, "write")
 
     theirs_status, theirs = harness.call(

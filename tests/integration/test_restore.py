@@ -3,18 +3,18 @@
 from typing import Any
 
 from functions.shared.domain.instance.status import Status
-from local import api_keys
-from local.restore import every_item, put_back
+from ops import keys
+from ops.restore import restore_items, scan_items
 from tests.integration.harness import Harness
 from tests.integration.sweeps import LONG, live
 
 
 def backed_up(harness: Harness) -> list[dict[str, Any]]:
-    return list(every_item(harness.table))
+    return list(scan_items(harness.table))
 
 
 def restore(harness: Harness, backup: list[dict[str, Any]]) -> None:
-    put_back(harness.table, backup)
+    restore_items(harness.table, backup)
     harness.restart()
 
 
@@ -110,10 +110,10 @@ def test_a_create_that_was_under_way_buys_no_second_machine(harness: Harness) ->
 
 
 def test_a_key_that_was_revoked_since_the_backup_stays_so(harness: Harness) -> None:
-    key = api_keys.new_key()
-    revoked = api_keys.make(harness.table, name="gone", scopes=("read",), key=key)
+    key = keys.new_key()
+    revoked = keys.create_key(harness.table, name="gone", scopes=("read",), key=key)
     backup = backed_up(harness)
-    api_keys.revoke(harness.table, revoked.id)
+    keys.revoke_key(harness.table, revoked.id)
 
     restore(harness, backup)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from functions.shared.domain.ids import machine_name, new_instance_id
 from functions.shared.domain.instance.status import Status
-from local import api_keys
+from ops import keys
 from tests.integration.harness import Harness
 from tests.integration.wire import Made
 
@@ -177,7 +177,7 @@ def test_only_a_body_that_is_known_is_taken(harness: Harness) -> None:
 
 
 def test_nobody_without_admin_reconciles(harness: Harness) -> None:
-    key = api_keys.new_key()
+    key = keys.new_key()
     harness.add_key(key, "read", "write")
 
     status, answer = harness.call("POST", "/api/sync", headers={"authorization": f"Bearer {key}"})

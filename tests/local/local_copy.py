@@ -10,9 +10,9 @@ from pathlib import Path
 
 import requests
 
-from local.leftovers import running_processes
 from local.paths import ROOT
 from local.ports import HOST, Ports
+from local.process import running_processes
 from local.waiting import wait_until
 
 MAKE_RUN = ("make", "run")

@@ -40,7 +40,7 @@ LISTS_TABLES = {
 def test_streams_queues_and_logs_survive_a_restart_on_another_port(tmp_path: Path) -> None:
     kept, log = tmp_path / "kept", tmp_path / "functions.log"
     kept.mkdir()
-    with Emulator(tmp_path, Ports.free().emulator, kept_in=kept) as emulator:
+    with Emulator(tmp_path, Ports.free().emulator, persist_dir=kept) as emulator:
         _furnish(emulator)
         for name in ("one", "two", "three"):
             emulator.table("things").put_item(Item={"pk": name})
@@ -48,7 +48,7 @@ def test_streams_queues_and_logs_survive_a_restart_on_another_port(tmp_path: Pat
             lambda: _lines(log) == ["listener seen one", "listener seen two", "listener seen three"], 20
         )
 
-    with Emulator(tmp_path, Ports.free().emulator, kept_in=kept) as emulator:
+    with Emulator(tmp_path, Ports.free().emulator, persist_dir=kept) as emulator:
         emulator.table("things").put_item(Item={"pk": "four"})
         address = emulator.client("sqs").get_queue_url(QueueName="work")["QueueUrl"]
         message = emulator.client("sqs").receive_message(QueueUrl=address)["Messages"][0]

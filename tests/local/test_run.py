@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 import requests
 
-from local.machines import living_machines
+from local.novita.process import running
 from local.ports import HOST, Ports
 from local.waiting import wait_until
-from tests.local.local_copy import MAKE_RUN, LocalCopy
+from ops.novita_account import NovitaAccount
+from tests.local.local_copy import MAKE_RUN, RUN, LocalCopy
 
 BUY = {
     "productId": "4090.18c96g",
@@ -60,6 +61,53 @@ def test_it_starts_and_stops_and_comes_back_with_what_it_knew(copy: LocalCopy) -
     assert "the stack is created" in copy.lines
     assert _living(copy) == []
     assert copy.get("/api/instances").status_code == 200
+
+
+def test_the_state_of_an_older_version_is_moved_aside_and_said_so(copy: LocalCopy) -> None:
+    copy.start()
+    key, deployment = copy.key, _deployment(copy)
+    _buy(copy, f"mine-{deployment}-{ULID}")
+    copy.press_ctrl_c()
+    (copy.state_dir / "version").unlink()
+
+    copy.start(MAKE_RUN)
+
+    assert "was saved by an older version of Ostler (in format 1, this one reads 2)" in copy.output
+    assert f"It is moved to {copy.state_dir / 'old-1'}; nothing is lost." in copy.output
+    assert (copy.key, _deployment(copy)) == (key, deployment)
+    assert copy.get("/api/instances", key).status_code == 200
+    assert _living(copy) == []
+    assert (copy.state_dir / "old-1" / "saved" / "simulator.json").exists()
+
+    copy.press_ctrl_c()
+    copy.start()
+
+    assert "older version" not in copy.output
+    assert "the stack is unchanged" in copy.lines
+
+
+def test_an_older_version_is_not_moved_aside_while_real_machines_live(copy: LocalCopy) -> None:
+    """The real Novita is a simulator of its own here: all that matters is that there is a key for it."""
+    with running() as novita:
+        novita.settings(listLagSeconds=0)
+        real = {"NOVITA_API_KEY": "k", "NOVITA_API_BASE_URL": novita.api_url, "NO_PROXY": HOST}
+        copy.start(RUN, **real)
+        machine = novita.put_instance(name=f"mine-{_deployment(copy)}-{ULID}", status="running")
+        copy.press_ctrl_c()
+        (copy.state_dir / "version").unlink()
+
+        copy.launch(RUN, **real)
+
+        assert copy.exit_code() == 2
+        assert f"machines of ours live at Novita: {machine['name']}" in copy.output
+        assert "FRESH=force" in copy.output
+        assert not (copy.state_dir / "old-1").exists()
+
+        novita.patch_instance(machine["id"], status="removed")
+        copy.start(RUN, **real)
+
+        assert f"It is moved to {copy.state_dir / 'old-1'}" in copy.output
+        copy.press_ctrl_c()
 
 
 def test_a_kill_leaves_nothing_that_stops_the_next_start(copy: LocalCopy) -> None:
@@ -147,7 +195,7 @@ def _buy(copy: LocalCopy, name: str) -> str:
 
 def _living(copy: LocalCopy) -> list[str]:
     address = f"http://{HOST}:{copy.ports.simulator}/gpu-instance/openapi/v1"
-    return living_machines(address, "local", _deployment(copy), loopback=True)
+    return NovitaAccount("local", address, loopback=True).living_machines(_deployment(copy))
 
 
 def _deployment(copy: LocalCopy) -> str:

@@ -1,6 +1,9 @@
 """The deployed stack: every function answers, and what was given reaches where it belongs."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +11,11 @@ import pytest
 import requests
 
 from functions.shared.domain.messages import DeliveryMessage, StepMessage
-from local.api_keys import listed, make, new_key, revoke
+from local.paths import ROOT
 from local.ports import Ports
-from local.problems import RefusalError
 from local.stack import LocalStack
+from ops.command import RefusalError
+from ops.keys import create_key, list_keys, new_key, revoke_key
 
 UNKNOWN_STEP = StepMessage("inst_01jd0000000000000000000000", "token", "test").as_json()
 UNKNOWN_DELIVERY = DeliveryMessage("dlv_01jd0000000000000000000000", 1, "test").as_json()
@@ -123,14 +127,27 @@ def test_keys_are_made_listed_and_revoked(stack: LocalStack) -> None:
     table = stack.emulator.table(stack.table_name)
     key = new_key()
 
-    made = make(table, name="ci", scopes=["write", "read"], key=key)
+    made = create_key(table, name="ci", scopes=["write", "read"], key=key)
 
-    assert made in listed(table)
+    assert made in list_keys(table)
     assert made.scopes == ("read", "write")
     assert _status(stack, key) == 200
-    assert revoke(table, made.id)
-    assert not revoke(table, made.id)
-    assert [each.revoked_at != "" for each in listed(table) if each.id == made.id] == [True]
+    assert revoke_key(table, made.id)
+    assert not revoke_key(table, made.id)
+    assert [each.revoked_at != "" for each in list_keys(table) if each.id == made.id] == [True]
+
+
+def test_the_keys_command_finds_the_copy_that_runs(stack: LocalStack) -> None:
+    listed = subprocess.run(
+        [sys.executable, "-m", "local.keys", "list"],
+        cwd=ROOT,
+        env={**os.environ, "AWS_EMULATOR_PORT": str(stack.ports.emulator)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert "key_local" in listed.stdout
 
 
 def _status(stack: LocalStack, key: str) -> int:

@@ -32,10 +32,10 @@ def test_a_kill_while_saving_leaves_the_one_before(tmp_path: Path) -> None:
     assert state.simulator.read_text() == "first"
 
 
-def test_forgetting_takes_effect_at_once(tmp_path: Path) -> None:
+def test_clearing_takes_effect_at_once(tmp_path: Path) -> None:
     _runs(tmp_path, "first").save()
 
-    _runs(tmp_path, "second").forget()
+    _runs(tmp_path, "second").clear()
     state = StateDir(tmp_path)
     state.open()
 

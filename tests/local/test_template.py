@@ -3,7 +3,7 @@
 from copy import deepcopy
 from typing import Any
 
-from local.template import localised
+from local.template import adapt_template
 
 TEMPLATE: dict[str, Any] = {
     "Rules": {"CheckBootstrapVersion": {}},
@@ -43,14 +43,14 @@ TEMPLATE: dict[str, Any] = {
 }
 
 
-def _localised(**settings: str) -> dict[str, Any]:
-    return localised(TEMPLATE, bucket="here", bundle_key="ours.zip", settings=settings)
+def _adapt_template(**settings: str) -> dict[str, Any]:
+    return adapt_template(TEMPLATE, bucket="here", code_key="ours.zip", settings=settings)
 
 
 def test_code_and_settings_are_the_local_ones() -> None:
     before = deepcopy(TEMPLATE)
 
-    create = _localised(SETTLE_SECONDS="5")["Resources"]["Create"]["Properties"]
+    create = _adapt_template(SETTLE_SECONDS="5")["Resources"]["Create"]["Properties"]
 
     assert create["Code"] == {"S3Bucket": "here", "S3Key": "ours.zip"}
     assert create["Environment"]["Variables"] == {
@@ -62,7 +62,7 @@ def test_code_and_settings_are_the_local_ones() -> None:
 
 
 def test_the_two_settings_of_queues_reach_them() -> None:
-    changed = _localised(MAX_CONCURRENT_JOBS="3", MAX_RETRY_ATTEMPTS="0")["Resources"]
+    changed = _adapt_template(MAX_CONCURRENT_JOBS="3", MAX_RETRY_ATTEMPTS="0")["Resources"]
 
     assert changed["Source"]["Properties"]["ScalingConfig"]["MaximumConcurrency"] == 3
     assert changed["DeadSource"] == TEMPLATE["Resources"]["DeadSource"]
@@ -74,7 +74,7 @@ def test_the_two_settings_of_queues_reach_them() -> None:
 
 
 def test_everything_else_stays() -> None:
-    changed = _localised()
+    changed = _adapt_template()
 
     assert "Rules" not in changed
     assert changed["Parameters"] == {}

@@ -16,19 +16,19 @@ CREATE = "/gpu/instance/create"
 def test_a_match_looks_at_the_end_of_the_path_and_inside_query_and_body() -> None:
     match = Match(method="post", path="/gpu/instance/create", query="a=1", body="-2")
 
-    assert match.meets("POST", "/v1/gpu/instance/create", "x=0&a=1", '{"name": "m-2"}')
-    assert not match.meets("GET", "/v1/gpu/instance/create", "a=1", "-2")
-    assert not match.meets("POST", "/v1/gpu/instance", "a=1", "-2")
-    assert not match.meets("POST", "/v1/gpu/instance/create", "", "-2")
-    assert not match.meets("POST", "/v1/gpu/instance/create", "a=1", "-3")
-    assert Match().meets("GET", "/anything", "", "")
+    assert match.matches("POST", "/v1/gpu/instance/create", "x=0&a=1", '{"name": "m-2"}')
+    assert not match.matches("GET", "/v1/gpu/instance/create", "a=1", "-2")
+    assert not match.matches("POST", "/v1/gpu/instance", "a=1", "-2")
+    assert not match.matches("POST", "/v1/gpu/instance/create", "", "-2")
+    assert not match.matches("POST", "/v1/gpu/instance/create", "a=1", "-3")
+    assert Match().matches("GET", "/anything", "", "")
 
 
 def test_a_rate_strikes_the_same_calls_for_the_same_seed() -> None:
     def struck(seed: int) -> list[bool]:
         faults = Faults()
         faults.add(FaultBody(kind="status", rate=0.3, seed=seed))
-        return [faults.take("GET", "/x", "", "") is not None for _ in range(1000)]
+        return [faults.next_for("GET", "/x", "", "") is not None for _ in range(1000)]
 
     assert struck(1) == struck(1) != struck(2)
     assert 250 < sum(struck(1)) < 350
@@ -39,7 +39,7 @@ def test_the_first_fault_that_is_left_strikes() -> None:
     first = faults.add(FaultBody(kind="status", times=1))
     second = faults.add(FaultBody(kind="slow"))
 
-    struck = [faults.take("GET", "/x", "", "") for _ in range(3)]
+    struck = [faults.next_for("GET", "/x", "", "") for _ in range(3)]
 
     assert struck == [first, second, second]
 

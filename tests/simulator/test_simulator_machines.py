@@ -7,21 +7,21 @@ from local.novita.machines import Machine
 from local.novita.orders import read_order
 from local.novita.purchase import boot_seconds, buy
 from local.novita.settings import Settings
-from local.novita.world import World
+from local.novita.state import SimulatorState
 from tests.simulator.novita import BODY
 
 T = 1000.0
 
 
-def a_world(settings: Settings | None = None) -> World:
-    world = World(settings=settings or Settings())
-    world.clock.run("virtual")
-    world.clock.set(T)
-    return world
+def a_state(settings: Settings | None = None) -> SimulatorState:
+    state = SimulatorState(settings=settings or Settings())
+    state.clock.run("virtual")
+    state.clock.set(T)
+    return state
 
 
-def bought(world: World) -> Machine:
-    return buy(world, read_order(BODY, world.settings))
+def bought(state: SimulatorState) -> Machine:
+    return buy(state, read_order(BODY, state.settings))
 
 
 @pytest.mark.parametrize(
@@ -29,19 +29,19 @@ def bought(world: World) -> Machine:
     [(0, "toCreate"), (0.9, "toCreate"), (1, "creating"), (3, "pulling"), (9.9, "pulling"), (10, "running")],
 )
 def test_a_boot_leads_through_its_statuses(after: float, status: str) -> None:
-    machine = bought(a_world())
+    machine = bought(a_state())
 
     assert machine.status(T + after) == status
 
 
 def test_a_boot_of_no_length_is_over_at_once() -> None:
-    machine = bought(a_world(Settings(boot_seconds=0)))
+    machine = bought(a_state(Settings(boot_seconds=0)))
 
     assert machine.status(T) == "running"
 
 
 def test_the_past_stays_when_the_plan_changes() -> None:
-    machine = bought(a_world())
+    machine = bought(a_state())
 
     machine.plan(T + 5, action_steps(REMOVE, T + 5, Settings()))
 
@@ -56,7 +56,7 @@ def test_the_past_stays_when_the_plan_changes() -> None:
 
 
 def test_only_the_time_between_pulling_and_the_end_is_billed() -> None:
-    machine = bought(a_world())
+    machine = bought(a_state())
 
     machine.plan(T + 20, action_steps(REMOVE, T + 20, Settings()))
 
@@ -72,7 +72,7 @@ def test_only_the_time_between_pulling_and_the_end_is_billed() -> None:
 
 
 def test_a_machine_removed_before_it_pulled_is_never_billed() -> None:
-    machine = bought(a_world())
+    machine = bought(a_state())
 
     machine.plan(T + 1, action_steps(REMOVE, T + 1, Settings()))
 
@@ -80,7 +80,7 @@ def test_a_machine_removed_before_it_pulled_is_never_billed() -> None:
 
 
 def test_an_announced_reclaim_ends_even_a_machine_that_restarts_later() -> None:
-    machine = bought(a_world())
+    machine = bought(a_state())
     machine.reclaim(T + 20, in_seconds=100, stop_seconds=3)
 
     machine.plan(T + 50, action_steps(ACTIONS["restart"], T + 50, Settings()))
@@ -91,7 +91,7 @@ def test_an_announced_reclaim_ends_even_a_machine_that_restarts_later() -> None:
 
 
 def test_an_announced_reclaim_does_not_revive_a_removed_machine() -> None:
-    machine = bought(a_world())
+    machine = bought(a_state())
     machine.reclaim(T + 20, in_seconds=100, stop_seconds=3)
 
     machine.plan(T + 50, action_steps(REMOVE, T + 50, Settings()))

@@ -61,7 +61,7 @@ def reads_environment(path: Path) -> bool:
 
 def test_the_rules_are_looked_for_where_the_code_is() -> None:
     assert len(modules("functions")) > 50
-    assert all(modules(folder) for folder in ("infra", "local", "functions/shared/domain"))
+    assert all(modules(folder) for folder in ("infra", "local", "ops", "functions/shared/domain"))
 
 
 def test_the_domain_imports_the_standard_library_and_itself() -> None:
@@ -90,15 +90,22 @@ def test_functions_never_import_each_other() -> None:
 
 
 def test_what_ships_imports_nothing_that_does_not() -> None:
-    assert breaches("functions", "local", "tests", "infra", "bench", "aws_cdk", "moto", "pytest") == []
+    assert (
+        breaches("functions", "local", "ops", "docs", "tests", "infra", "bench", "aws_cdk", "moto", "pytest")
+        == []
+    )
 
 
 def test_the_stack_and_the_functions_know_nothing_of_each_other() -> None:
-    assert breaches("infra", "functions", "local", "tests") == []
+    assert breaches("infra", "functions", "local", "ops", "tests") == []
 
 
 def test_what_runs_on_one_machine_never_imports_the_cdk() -> None:
     assert breaches("local", "aws_cdk", "infra.stack", "constructs") == []
+
+
+def test_commands_for_a_deployed_stack_need_neither_the_cdk_nor_the_local_run() -> None:
+    assert breaches("ops", "aws_cdk", "infra", "constructs", "local", "tests") == []
 
 
 def test_only_the_wiring_reads_the_environment() -> None:
@@ -148,7 +155,7 @@ def test_a_consumers_handler_holds_no_try() -> None:
     assert not [node for one in handlers for node in ast.walk(one) if isinstance(node, ast.Try)]
 
 
-@pytest.mark.parametrize("folder", ["functions", "infra", "local"])
+@pytest.mark.parametrize("folder", ["functions", "infra", "local", "ops"])
 def test_every_module_says_what_it_is_for(folder: str) -> None:
     silent = [named(p) for p in modules(folder) if p.read_text().strip() and not ast.get_docstring(tree(p))]
 

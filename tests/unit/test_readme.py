@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from docs.generate import PARTS, rendered
 from functions.api.responses import STATUS_OF
 from functions.shared.domain.errors import CODES
 from functions.shared.domain.instance.status import MEANING, Status
-from local.readme import PARTS, rendered
 
 
 @pytest.mark.parametrize("document", PARTS, ids=lambda path: str(path.name))

@@ -13,7 +13,7 @@ import boto3
 from functions.api.handler import handler
 from functions.shared.platform import wiring
 from functions.shared.platform.settings import Settings
-from local import api_keys
+from ops import keys
 
 _LOCK = RLock()
 TABLE = "ostler"
@@ -97,7 +97,7 @@ class Api:
         self._dynamodb = boto3.client("dynamodb")
         self._dynamodb.create_table(**table_definition())
         boto3.client("secretsmanager").create_secret(Name="novita", SecretString="novita-key")
-        self.keys = {scope: self.new_key(scope) for scope in api_keys.SCOPES}
+        self.keys = {scope: self.new_key(scope) for scope in keys.SCOPES}
         self.restart()
 
     def restart(self, **settings: str) -> None:
@@ -105,8 +105,8 @@ class Api:
         wiring.use(ApiWiring(Settings.read({**ENVIRONMENT, **settings}), wait=lambda _: None))
 
     def new_key(self, *scopes: str) -> str:
-        key = api_keys.new_key()
-        api_keys.make(boto3.resource("dynamodb").Table(TABLE), name="test", scopes=scopes, key=key)
+        key = keys.new_key()
+        keys.create_key(boto3.resource("dynamodb").Table(TABLE), name="test", scopes=scopes, key=key)
         return key
 
     def stored(self) -> list[str]:

@@ -1,0 +1,171 @@
+"""API keys: made, listed and revoked. A key is 256 random bits; the table keeps only its SHA-256.
+
+python -m ops.keys create --name ci --scopes read,write
+python -m ops.keys list
+python -m ops.keys revoke key_0123456789ab
+
+`python -m local.keys` is the same for the copy that `make run` started.
+"""
+
+import argparse
+import hashlib
+import re
+import secrets
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import boto3
+from boto3.dynamodb.conditions import Key
+
+from ops.command import command
+from ops.stack import DeployedStack
+
+SCOPES = ("read", "write", "admin")
+KEY_FORMAT = re.compile(r"ost_[A-Za-z0-9_-]{43}")
+
+
+@dataclass(frozen=True)
+class ApiKey:
+    id: str
+    name: str
+    scopes: tuple[str, ...]
+    created_at: str
+    revoked_at: str = ""
+
+
+def new_key() -> str:
+    return f"ost_{secrets.token_urlsafe(32)}"
+
+
+def create_key(
+    table: Any, *, name: str, scopes: Iterable[str], key: str, key_id: str | None = None
+) -> ApiKey:
+    created = ApiKey(
+        id=key_id or f"key_{secrets.token_hex(6)}",
+        name=name,
+        scopes=tuple(scope for scope in SCOPES if scope in set(scopes)),
+        created_at=_now(),
+    )
+    table.put_item(
+        Item={
+            "pk": key_pk(key),
+            "sk": "key",
+            "kind": "key",
+            "keyId": created.id,
+            "name": created.name,
+            "scopes": list(created.scopes),
+            "createdAt": created.created_at,
+            "lookup": "keys",
+            "id": created.id,
+        }
+    )
+    return created
+
+
+def list_keys(table: Any) -> list[ApiKey]:
+    return [
+        ApiKey(
+            item["keyId"], item["name"], tuple(item["scopes"]), item["createdAt"], item.get("revokedAt", "")
+        )
+        for item in _query(table, Key("lookup").eq("keys"))
+    ]
+
+
+def revoke_key(table: Any, key_id: str) -> bool:
+    """False if no such key is active. One in use ends within the time that functions trust it."""
+    found = _query(table, Key("lookup").eq("keys") & Key("id").eq(key_id))
+    active = [item for item in found if "revokedAt" not in item]
+    for item in active:
+        table.update_item(
+            Key={"pk": item["pk"], "sk": item["sk"]},
+            UpdateExpression="SET revokedAt = :now",
+            ExpressionAttributeValues={":now": _now()},
+        )
+    return bool(active)
+
+
+def is_active(table: Any, key: str) -> bool:
+    item = table.get_item(Key={"pk": key_pk(key), "sk": "key"}, ConsistentRead=True).get("Item")
+    return item is not None and "revokedAt" not in item
+
+
+def key_pk(key: str) -> str:
+    return f"key#{hashlib.sha256(key.encode()).hexdigest()}"
+
+
+def _query(table: Any, condition: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    start: dict[str, Any] = {}
+    while True:
+        page = table.query(IndexName="lookup", KeyConditionExpression=condition, **start)
+        found += page["Items"]
+        if "LastEvaluatedKey" not in page:
+            return found
+        start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def parse_arguments(prog: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog=prog, description="API keys of Ostler")
+    commands = parser.add_subparsers(dest="command", required=True)
+    create = commands.add_parser("create", help="make a key and show it once")
+    create.add_argument("--name", required=True, help="whose it is")
+    create.add_argument("--scopes", required=True, type=_scopes, help="some of read,write,admin")
+    commands.add_parser("list", help="who has keys")
+    commands.add_parser("revoke", help="end a key").add_argument("key_id")
+    return parser.parse_args()
+
+
+def run(arguments: argparse.Namespace, table: Any) -> int:
+    if arguments.command == "create":
+        return _create(table, arguments.name, arguments.scopes)
+    return _list(table) if arguments.command == "list" else _revoke(table, arguments.key_id)
+
+
+def _create(table: Any, name: str, scopes: tuple[str, ...]) -> int:
+    key = new_key()
+    created = create_key(table, name=name, scopes=scopes, key=key)
+    print(f"{created.id} ({', '.join(created.scopes)}). This is the only time it is shown:", file=sys.stderr)
+    print(key)
+    return 0
+
+
+def _list(table: Any) -> int:
+    for key in list_keys(table):
+        revoked = f"  revoked {key.revoked_at}" if key.revoked_at else ""
+        print(f"{key.id}  {key.created_at}  {','.join(key.scopes):16}  {key.name}{revoked}")
+    return 0
+
+
+def _revoke(table: Any, key_id: str) -> int:
+    if revoke_key(table, key_id):
+        print(f"{key_id} is revoked; functions that have just seen it forget it within 30 s.")
+        return 0
+    print(f"There is no active key {key_id}.", file=sys.stderr)
+    return 1
+
+
+def _scopes(text: str) -> tuple[str, ...]:
+    scopes = tuple(part.strip() for part in text.split(",") if part.strip())
+    if unknown := [scope for scope in scopes if scope not in SCOPES]:
+        raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)} (there are {', '.join(SCOPES)})")
+    if not scopes:
+        raise argparse.ArgumentTypeError("at least one is needed")
+    return scopes
+
+
+@command
+def main() -> int:
+    arguments = parse_arguments("python -m ops.keys")
+    stack = DeployedStack.read(boto3.client("cloudformation"))
+    return run(arguments, boto3.resource("dynamodb").Table(stack.table_name))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""Ordinary mistakes of whoever runs a command: one line, no traceback."""
+
+import os
+from collections.abc import Callable
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+
+from ops import after_deploy, keys, restore, smoke, teardown
+from ops.command import CommandError, command
+from ops.stack import DeployedStack
+
+COMMANDS = [
+    (after_deploy.main, []),
+    (keys.main, ["list"]),
+    (restore.main, ["--from", "ostler-restored"]),
+    (smoke.main, []),
+    (teardown.main, ["echo", "removed"]),
+]
+each_command = pytest.mark.parametrize(
+    ("main", "arguments"), COMMANDS, ids=["after_deploy", "keys", "restore", "smoke", "teardown"]
+)
+
+
+@pytest.fixture(autouse=True)
+def nobodys_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.startswith(("AWS_", "OSTLER_", "SMOKE_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+
+
+def ran(
+    main: Callable[[], int],
+    arguments: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> tuple[int, str]:
+    monkeypatch.setattr("sys.argv", ["command", *arguments])
+    code = main()
+    return code, capfd.readouterr().err
+
+
+@each_command
+def test_no_region_is_one_line(
+    main: Callable[[], int],
+    arguments: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert ran(main, arguments, monkeypatch, capfd) == (1, "ostler: You must specify a region.\n")
+
+
+@each_command
+def test_no_credentials_are_one_line(
+    main: Callable[[], int],
+    arguments: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+
+    assert ran(main, arguments, monkeypatch, capfd) == (1, "ostler: Unable to locate credentials\n")
+
+
+def test_what_aws_refuses_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+    @command
+    def main() -> int:
+        raise ClientError(
+            {"Error": {"Code": "ValidationError", "Message": "Stack with id Ostler does not exist"}},
+            "ListStackResources",
+        )
+
+    assert main() == 1
+    said = capfd.readouterr().err
+    assert said.startswith("ostler: ")
+    assert said.endswith("Stack with id Ostler does not exist\n")
+
+
+def test_a_stack_that_was_not_finished_says_so() -> None:
+    with pytest.raises(CommandError, match="no output TableName"):
+        _ = DeployedStack((), {}).table_name
