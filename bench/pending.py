@@ -314,7 +314,8 @@ class Pending:
             ended_at=now,
         )
         self.wired.table.put(Write(purchase_item(bought)))
-        return decision, PurchasesRead((bought,))
+        boot = self.wired.boot_times.expected("create", product.id, region.region)
+        return decision, PurchasesRead((bought,), boot)
 
     def _drop(self, instance_id: str, machine_id: str) -> None:
         self._boots.pop(instance_id)

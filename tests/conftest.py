@@ -4,8 +4,13 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests.integration import tally
+
+# How long an example takes is the machine's business.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

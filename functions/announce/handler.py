@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from functions.shared.domain.delivery.announcements import Announcement, announce_event, announce_other
+from functions.shared.domain.delivery.webhooks import Announcement, announce_event, announce_other
 from functions.shared.domain.messages import DeliveryMessage
 from functions.shared.platform.log import correlated, logger
 from functions.shared.platform.metrics import metered

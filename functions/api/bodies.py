@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from aws_lambda_powertools.event_handler.openapi.params import Header, Path
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from functions.api.context import wired
+from functions.api.requests import wired
 from functions.shared.domain.delivery.targets import networks, parse_target
 from functions.shared.domain.instance.health import BOUNDS, HealthCheck
 from functions.shared.domain.instance.record import Spec

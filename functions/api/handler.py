@@ -5,7 +5,7 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from botocore.exceptions import BotoCoreError, ClientError
 
-from functions.api import context as current
+from functions.api import requests as current
 from functions.api.app import build
 from functions.api.auth import authorize
 from functions.api.requests import RequestIds, as_json, read_ids

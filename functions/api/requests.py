@@ -1,16 +1,24 @@
-"""Parsing: from what arrived to what was asked, or one error that names every bad field."""
+"""The request being answered: its ids, its body parsed or refused with all bad fields, and who asks."""
 
 import base64
 import binascii
 import json
 import re
 from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 from functions.shared.domain.errors import CallerError, FieldError, ValidationFailed
+from functions.shared.platform.invocation import Invocation
+from functions.shared.platform.wiring import Wiring
+from functions.shared.stores.idempotency import IdempotentRequest, idempotent_request
+
+if TYPE_CHECKING:
+    from functions.api.auth import Caller
+
 
 MAX_BODY_BYTES = 1_048_576
 # A body of 1 MB can hold so many bad fields that the answer would be too large to be sent.
@@ -104,3 +112,36 @@ def _sentence(problem: Mapping[str, Any]) -> str:
         return "Is required"
     text = str(problem["msg"]).removeprefix("Value error, ")
     return text[:1].upper() + text[1:]
+
+
+T = TypeVar("T")
+
+_run: ContextVar[Invocation] = ContextVar("run")
+_caller: ContextVar["Caller"] = ContextVar("caller")
+
+
+def enter(run: Invocation, who: "Caller") -> None:
+    _run.set(run)
+    _caller.set(who)
+
+
+def invocation() -> Invocation:
+    return _run.get()
+
+
+def use_case(kind: type[T]) -> T:
+    return _run.get().compose(kind)
+
+
+def wired() -> Wiring:
+    """For what is only read from a store and shown."""
+    return _run.get().wiring
+
+
+def caller() -> "Caller":
+    return _caller.get()
+
+
+def idempotent(route: str, key: str | None, body: Any) -> IdempotentRequest | None:
+    """What an Idempotency-Key stands for: this caller, this route, this body."""
+    return idempotent_request(caller().id, route, key, body) if key else None

@@ -5,12 +5,13 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 from typing import Any
 
 from functions.api.requests import RequestIds
 from functions.shared.domain.errors import OstlerError, ValidationFailed
+from functions.shared.domain.ids import timestamp
 
 _JSON = "application/json"
 _MOST_BYTES = 5_000_000  # of a list; with everything around it Lambda lets an answer have 6 MB
@@ -36,10 +37,6 @@ _CODES_BY_STATUS = {
     500: "INTERNAL_ERROR",
 }
 STATUS_OF = {code: status for status, codes in _CODES_BY_STATUS.items() for code in codes.split()}
-
-
-def timestamp(time: datetime) -> str:
-    return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def how_many_fit(entries: Sequence[Any]) -> int:

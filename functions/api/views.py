@@ -4,8 +4,8 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from functions.api.responses import timestamp
 from functions.shared.domain.errors import Fault
+from functions.shared.domain.ids import timestamp
 from functions.shared.domain.instance.machine import Connection, Endpoint, Machine
 from functions.shared.domain.instance.merge import Consistency, Merged, Source, shown_status
 from functions.shared.domain.instance.record import Event, Instance, Operation

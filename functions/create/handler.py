@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from functions.shared.engine.catalog import Catalog
     from functions.shared.novita.client import Novita
     from functions.shared.platform.invocation import TimeBudget
-    from functions.shared.stores.boot_times import BootTimes
     from functions.shared.stores.instances import Instances
+    from functions.shared.stores.machines import BootTimes
 
 
 @dataclass(frozen=True)

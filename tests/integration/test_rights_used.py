@@ -144,7 +144,7 @@ def _doubt_a_purchase(harness: Harness, instance_id: str, meanwhile: str) -> Non
     harness.dynamodb.update_item(
         TableName=harness.table_name,
         Key={"pk": {"S": instance_id}, "sk": {"S": "record"}},
-        UpdateExpression="SET #record.unsettled = :yes",
+        UpdateExpression="SET #record.purchases.unsettled = :yes",
         ExpressionAttributeNames={"#record": "record"},
         ExpressionAttributeValues={":yes": {"BOOL": True}},
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from functions.shared.domain.delivery.announcements import announce_event
+from functions.shared.domain.delivery.webhooks import announce_event
 from functions.shared.domain.ids import read_mark
 from functions.shared.domain.instance.record import Event, Instance
 from functions.shared.domain.instance.status import Status

@@ -7,7 +7,7 @@ from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from typing_extensions import TypedDict
 
 from functions.api.bodies import IdempotencyKey
-from functions.api.context import idempotent, wired
+from functions.api.requests import idempotent, wired
 from functions.shared.stores.cache import CacheSide
 from functions.shared.stores.idempotency import ApiResult
 

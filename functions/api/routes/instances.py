@@ -8,7 +8,7 @@ from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from typing_extensions import TypedDict
 
 from functions.api.bodies import CreateBody, IdempotencyKey, ImportBody, InstanceId, LastUsedBody
-from functions.api.context import caller, idempotent, use_case
+from functions.api.requests import caller, idempotent, use_case
 from functions.api.use_cases.create_instance import CreateInstance
 from functions.api.use_cases.import_machine import ImportMachine
 from functions.api.use_cases.merge_lists import MergeLists

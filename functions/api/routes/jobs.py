@@ -8,11 +8,11 @@ from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from typing_extensions import TypedDict
 
 from functions.api.bodies import IdempotencyKey
-from functions.api.context import caller, idempotent, invocation, use_case, wired
-from functions.api.responses import timestamp
+from functions.api.requests import caller, idempotent, invocation, use_case, wired
 from functions.api.use_cases.read_jobs import QueueState, ReadJobs
 from functions.api.use_cases.redrive_dead_letter import RedriveDeadLetter
 from functions.api.views import FaultView
+from functions.shared.domain.ids import timestamp
 from functions.shared.domain.messages import DeadLetter
 
 router = APIGatewayHttpRouter()

@@ -7,7 +7,7 @@ from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from typing_extensions import TypedDict
 
 from functions.api.bodies import QuoteBody
-from functions.api.context import wired
+from functions.api.requests import wired
 
 router = APIGatewayHttpRouter()
 

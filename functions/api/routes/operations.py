@@ -8,7 +8,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Body, Path
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
 from functions.api.bodies import IdempotencyKey, InstanceId, NamedBody, NamedStartBody, StartBody
-from functions.api.context import caller, idempotent, use_case, wired
+from functions.api.requests import caller, idempotent, use_case, wired
 from functions.api.use_cases.operate_instance import Command, OperateInstance
 from functions.api.use_cases.read_instances import find_instance
 from functions.api.views import AcceptedView, OperationsView, OperationView, operation_view

@@ -8,11 +8,11 @@ from typing_extensions import TypedDict
 
 from functions.api.auth import ANONYMOUS
 from functions.api.bodies import IdempotencyKey, SyncBody
-from functions.api.context import caller, idempotent, invocation, use_case, wired
-from functions.api.responses import timestamp
+from functions.api.requests import caller, idempotent, invocation, use_case, wired
 from functions.api.use_cases.check_health import CheckHealth
 from functions.api.views import FaultView
 from functions.shared.domain.errors import CallerError
+from functions.shared.domain.ids import timestamp
 from functions.shared.domain.instance.comparison import ComparisonReport, Difference, DifferenceKind
 from functions.shared.engine.compare import CompareWithNovita
 from functions.shared.engine.sweep import Sweep

@@ -8,14 +8,13 @@ from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from typing_extensions import TypedDict
 
 from functions.api.bodies import IdempotencyKey
-from functions.api.context import idempotent, invocation, use_case, wired
-from functions.api.requests import field_code
-from functions.api.responses import timestamp
+from functions.api.requests import field_code, idempotent, invocation, use_case, wired
 from functions.api.use_cases.read_instances import find_instance
 from functions.api.use_cases.replay_delivery import ReplayDelivery
 from functions.shared.domain.delivery.targets import BadTarget, networks, parse_target
 from functions.shared.domain.delivery.webhooks import Attempt, Delivery, derive_secret, show_secret
 from functions.shared.domain.errors import FieldError, ValidationFailed
+from functions.shared.domain.ids import timestamp
 
 router = APIGatewayHttpRouter()
 

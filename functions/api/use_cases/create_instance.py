@@ -10,9 +10,8 @@ from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING
 
-from functions.api.responses import timestamp
 from functions.shared.domain.errors import NovitaForNow
-from functions.shared.domain.ids import new_instance_id
+from functions.shared.domain.ids import new_instance_id, timestamp
 from functions.shared.domain.instance.boot_times import expected_ready_at
 from functions.shared.domain.instance.commands import begin_create
 from functions.shared.domain.instance.decision import Decision, Policy
@@ -25,8 +24,8 @@ from functions.shared.stores.idempotency import ApiResult, IdempotencyKeys, Idem
 if TYPE_CHECKING:
     from functions.shared.engine.catalog import Catalog
     from functions.shared.engine.step import StepRunner
-    from functions.shared.stores.boot_times import BootTimes
     from functions.shared.stores.instances import Instances
+    from functions.shared.stores.machines import BootTimes
 
 
 @dataclass(frozen=True)

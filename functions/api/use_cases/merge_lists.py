@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from functions.api.responses import how_many_fit, timestamp
+from functions.api.responses import how_many_fit
 from functions.api.views import entry_view
 from functions.shared.domain.errors import NotNow, NovitaForNow, NovitaRefused
-from functions.shared.domain.ids import read_mark
+from functions.shared.domain.ids import read_mark, timestamp
 from functions.shared.domain.instance.comparison import compare
 from functions.shared.domain.instance.decision import Policy
 from functions.shared.domain.instance.merge import Merged, Source, merge, without_novita

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from functions.api.responses import timestamp
 from functions.api.use_cases.read_instances import find_instance
 from functions.shared.domain.errors import Conflict, NotFound
-from functions.shared.domain.ids import new_operation_id
+from functions.shared.domain.ids import new_operation_id, timestamp
 from functions.shared.domain.instance.boot_times import expected_ready_at
 from functions.shared.domain.instance.decision import Decision, Policy
 from functions.shared.domain.instance.record import Action, Instance
@@ -20,8 +19,8 @@ from functions.shared.stores.idempotency import ApiResult, IdempotencyKeys, Idem
 
 if TYPE_CHECKING:
     from functions.shared.engine.step import StepRunner
-    from functions.shared.stores.boot_times import BootTimes
     from functions.shared.stores.instances import Instances
+    from functions.shared.stores.machines import BootTimes
 
 _DONE = {
     Action.START: "started",

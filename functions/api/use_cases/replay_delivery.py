@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from functions.api.responses import timestamp
 from functions.shared.domain.delivery.webhooks import Delivery
 from functions.shared.domain.errors import NotFound
+from functions.shared.domain.ids import timestamp
 from functions.shared.domain.messages import DeliveryMessage
 from functions.shared.platform.log import logger
 from functions.shared.stores.idempotency import ApiResult, IdempotencyKeys, IdempotentRequest

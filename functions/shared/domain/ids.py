@@ -1,15 +1,19 @@
-"""Ids that sort by time, and the mark that makes a machine ours."""
+"""Ids that sort by time, times as everybody outside reads them, and the mark that makes a machine ours."""
 
 import re
 import secrets
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 def _base32(number: int, length: int) -> str:
     return "".join(_CROCKFORD[number >> shift & 31] for shift in range(5 * (length - 1), -1, -5))
+
+
+def timestamp(time: datetime) -> str:
+    return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def ulid(now: datetime) -> str:

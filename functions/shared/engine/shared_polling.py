@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from functions.shared.domain.errors import NotNow
-from functions.shared.domain.instance import shared_polling as crowd
-from functions.shared.domain.instance.machine import Endpoint, Machine
+from functions.shared.domain.ids import read_mark
+from functions.shared.domain.instance.machine import (
+    Endpoint,
+    Machine,
+    MachineState,
+    machine_state,
+)
 from functions.shared.domain.instance.observations import Seen
 from functions.shared.domain.instance.record import Instance
-from functions.shared.domain.instance.shared_polling import PollingPace
+from functions.shared.domain.instance.sightings import last_action_at, list_suffices
 from functions.shared.platform.log import logger
 from functions.shared.stores.table import TABLE_FAILED, ConditionFailed, Due, Item, Table, Write, millis
 
@@ -23,6 +28,49 @@ if TYPE_CHECKING:
     from functions.shared.platform.invocation import TimeBudget
     from functions.shared.stores.cache import SharedCache
     from functions.shared.stores.instances import Instances
+
+
+Machines = Mapping[str, Machine]
+
+_OF_THE_LIMIT = 0.28  # what reads of the list may take of the calls that Novita allows
+_APART = 1.02  # so that a minute never holds one read more than are meant
+_OF_THE_TTL = 0.8  # read again a little before the list is too old, so that it hardly ever is
+
+
+@dataclass(frozen=True)
+class PollingPace:
+    """How many share one read, and how often there may be one."""
+
+    share_from: int  # with fewer, a get for each tells more and costs no more
+    poll_seconds: float
+    list_ttl: float
+    calls_per_minute: int  # what Novita allows
+
+    def pause(self, waiting: int, calls: int) -> float:
+        """Seconds from one read to the next: never more calls than one for each instance and interval, nor
+        more than a share of the limit, however many pages there are."""
+        shortest = min(self.list_ttl * _OF_THE_TTL, self.poll_seconds)
+        fair = self.poll_seconds / max(1, waiting)
+        reads = max(1, int(self.calls_per_minute * _OF_THE_LIMIT / max(1, calls)))  # in any 60 s
+        return max(shortest, fair, _APART * 60 / reads)
+
+
+def count_coming_up(machines: Machines, deployment: str) -> int:
+    """How many of ours somebody waits for."""
+    return sum(
+        machine_state(machine) is MachineState.ON_ITS_WAY and read_mark(machine.name, deployment) is not None
+        for machine in machines.values()
+    )
+
+
+def changed_machines(before: Machines, after: Machines, deployment: str) -> Iterator[tuple[str, Machine]]:
+    """Ours that are no longer what they were, with the instance that the mark names."""
+    for machine in after.values():
+        known = before.get(machine.id)
+        if machine_state(machine) is not (machine_state(known) if known else MachineState.ON_ITS_WAY):
+            mark = read_mark(machine.name, deployment)
+            if mark:
+                yield mark.instance_id, machine
 
 
 LIST_KEY = "list"
@@ -196,10 +244,8 @@ class SharedPolling:
         else:
             return None
         machine = listed.machines.get(machine_id)
-        usable = listed.began - timedelta(seconds=self.list_lag_seconds) > crowd.last_action_at(
-            record, machine_id
-        )
-        if machine is None or not usable or not crowd.list_suffices(record, machine):
+        usable = listed.began - timedelta(seconds=self.list_lag_seconds) > last_action_at(record, machine_id)
+        if machine is None or not usable or not list_suffices(record, machine):
             return None
         return Seen(machine, listed.began, again_at=again_at)
 
@@ -229,14 +275,14 @@ class SharedPolling:
 
     def _waiting(self, listed: ListSnapshot) -> int:
         if self._counted is None or self._counted[0] != listed.began:
-            self._counted = listed.began, crowd.count_coming_up(listed.machines, self.deployment())
+            self._counted = listed.began, count_coming_up(listed.machines, self.deployment())
         return self._counted[1]
 
     def _tell(self, before: ListSnapshot | None, after: ListSnapshot, own_id: str) -> None:
         """Those whose machine is seen in another state look now: at this very list, each on its own."""
         if before is None:
             return
-        news = crowd.changed_machines(before.machines, after.machines, self.deployment())
+        news = changed_machines(before.machines, after.machines, self.deployment())
         for told, (instance_id, machine) in enumerate(news):
             if told >= _MOST_TOLD or not self.budget.may_enqueue():
                 logger.warning("not all were told", told=told)

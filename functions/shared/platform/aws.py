@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from functions.shared.domain.delivery.announcements import Announcement
+from functions.shared.domain.delivery.webhooks import Announcement
 from functions.shared.domain.messages import DeliveryMessage, StepMessage
 from functions.shared.platform.log import logger
 

@@ -19,14 +19,13 @@ from functions.shared.platform.invocation import Invocation, TimeBudget
 from functions.shared.platform.log import correlation_id, logger
 from functions.shared.platform.settings import Settings
 from functions.shared.stores.api_keys import ApiKeys
-from functions.shared.stores.boot_times import BootTimes
 from functions.shared.stores.cache import SharedCache
 from functions.shared.stores.deliveries import Deliveries
 from functions.shared.stores.idempotency import IdempotencyKeys
 from functions.shared.stores.instances import Instances
 from functions.shared.stores.jobs import DeadLetters
 from functions.shared.stores.last_used import LastUsed
-from functions.shared.stores.machines import DeploymentId, Orphans
+from functions.shared.stores.machines import BootTimes, DeploymentId, Orphans
 from functions.shared.stores.recent_outage import RecentOutage
 from functions.shared.stores.table import Due, Table
 from functions.shared.stores.totals import Totals
@@ -34,9 +33,8 @@ from functions.shared.stores.totals import Totals
 if TYPE_CHECKING:  # imported when first used: not every function pays for them at its cold start
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
-    from functions.shared.domain.instance.shared_polling import PollingPace
     from functions.shared.engine.catalog import Catalog
-    from functions.shared.engine.shared_polling import SharedList
+    from functions.shared.engine.shared_polling import PollingPace, SharedList
     from functions.shared.novita.client import Novita
     from functions.shared.outbound.http import OutboundHttp
     from functions.shared.outbound.probes import Probes
@@ -264,7 +262,7 @@ class Wiring:
 
     @cached_property
     def pace(self) -> "PollingPace":
-        from functions.shared.domain.instance.shared_polling import PollingPace
+        from functions.shared.engine.shared_polling import PollingPace
 
         s = self.settings
         return PollingPace(s.share_list_from, s.instance_poll_interval, s.list_ttl, s.novita_rate_limit)

@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 
 from functions.shared.domain import resilience as rules
 from functions.shared.domain.errors import NotNow
+from functions.shared.domain.ids import timestamp
 from functions.shared.domain.resilience import (
     CallPermit,
     Circuit,
@@ -331,11 +332,11 @@ def _event_item(event: CircuitEvent) -> Item:
         "kind": "event",
         "id": event.id,
         "type": event.type,
-        "timestamp": _iso(event.timestamp),
+        "timestamp": timestamp(event.timestamp),
         "epoch": event.epoch,
         "circuit": event.circuit,
         "state": event.state,
-        "openUntil": event.open_until and _iso(event.open_until),
+        "openUntil": event.open_until and timestamp(event.open_until),
         "due": "event",
         "dueAt": _millis(event.timestamp),
         "expiresAt": int((event.timestamp + EVENT_RETENTION).timestamp()),
@@ -349,7 +350,3 @@ def _millis(at: datetime) -> int:
 
 def _time(millis: int) -> datetime:
     return EPOCH + timedelta(milliseconds=millis)
-
-
-def _iso(at: datetime) -> str:
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -10,8 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from functions.shared.domain.delivery.announcements import Announcement
-from functions.shared.domain.delivery.webhooks import Attempt, Delivery, DeliveryState, look_at
+from functions.shared.domain.delivery.webhooks import Announcement, Attempt, Delivery, DeliveryState, look_at
 from functions.shared.stores.table import (
     NEW,
     RETENTION,

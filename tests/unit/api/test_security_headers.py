@@ -54,7 +54,7 @@ def test_every_answer_carries_them(api: Api, method: str, path: str, key: str | 
 
 
 def test_an_error_of_ours_carries_them_too(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("functions.api.context.enter", lambda *_: 1 / 0)
+    monkeypatch.setattr("functions.api.requests.enter", lambda *_: 1 / 0)
 
     answer = api.call("GET", "/api/instances")
 

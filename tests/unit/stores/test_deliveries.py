@@ -2,8 +2,13 @@
 
 from dataclasses import replace
 
-from functions.shared.domain.delivery.announcements import Announcement, announce_event
-from functions.shared.domain.delivery.webhooks import Attempt, Delivery, DeliveryState
+from functions.shared.domain.delivery.webhooks import (
+    Announcement,
+    Attempt,
+    Delivery,
+    DeliveryState,
+    announce_event,
+)
 from functions.shared.stores.deliveries import Deliveries
 from functions.shared.stores.table import Table
 from tests.unit.builders import NOW, after, created

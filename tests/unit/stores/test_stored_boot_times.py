@@ -6,7 +6,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from functions.shared.domain.instance.boot_times import BOOT_TIMES_KEPT, BootTime
-from functions.shared.stores.boot_times import BootTimes
+from functions.shared.stores.machines import BootTimes
 from functions.shared.stores.table import Table, Write
 from tests.unit.builders import NOW
 

@@ -16,8 +16,8 @@ from typing import Any, cast
 import pytest
 from standardwebhooks import Webhook, webhooks
 
-from functions.shared.domain.delivery.announcements import Announcement
 from functions.shared.domain.delivery.webhooks import (
+    Announcement,
     Delivery,
     derive_secret,
     origin_of,

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
+from functions.shared.domain.ids import timestamp
 from functions.shared.domain.instance.machine import Endpoint
 
 BODY_CAP_BYTES = 65_536
@@ -85,7 +86,7 @@ class ProbeResult:
             "type": self.target.type,
             "status": "healthy" if self.healthy else "unhealthy",
             "responseTime": self.response_time_ms,
-            "lastChecked": self.checked_at.astimezone(UTC).isoformat(timespec="milliseconds")[:-6] + "Z",
+            "lastChecked": timestamp(self.checked_at),
         }
         if self.fault:
             shown["error"] = {"category": self.fault.category, "message": self.fault.message}

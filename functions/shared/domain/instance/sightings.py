@@ -136,6 +136,29 @@ def known_endpoints(shown: tuple[Endpoint, ...], known: tuple[Endpoint, ...]) ->
     return shown if all(end.address for end in shown) and shown else known or shown
 
 
+def last_action_at(record: Instance, machine_id: str) -> datetime:
+    """When Novita last took an action on the machine: what it showed before that is out of date."""
+    asked = [
+        task.asked_at for task in record.cleanup.tasks if task.machine_id == machine_id and task.asked_at
+    ]
+    acted = [record.machine.acted_at] if machine_id == record.machine.id and record.machine.acted_at else []
+    return max((*asked, *acted), default=record.created_at)
+
+
+def list_suffices(record: Instance, machine: Machine) -> bool:
+    """Whether the list's word is enough. It may lack addresses, and it may lag: that a machine runs is only
+    believed where it never ran before, and that it is gone never."""
+    reading = machine_state(machine)
+    if reading is MachineState.GONE:
+        return False
+    if reading is not MachineState.RUNNING or machine.id != record.machine.id:
+        return True
+    if record.status is Status.STARTING and not record.starting_again:
+        shown = replace(machine, endpoints=known_endpoints(machine.endpoints, record.machine.endpoints))
+        return has_addresses(shown, expected=record.machine.expects_endpoints)
+    return record.status is not Status.STARTING and record.status is not Status.MIGRATING
+
+
 def stale(decision: Decision, began: datetime) -> bool:
     """Asked before Novita took our last action, so that what it says may be from before, too; or asked
     before something newer that is known already."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from functions.shared.domain.delivery.announcements import announce_event
+from functions.shared.domain.delivery.webhooks import announce_event
 from functions.shared.domain.errors import Fault
 from functions.shared.domain.instance.health import HealthReport
 from functions.shared.domain.instance.record import Action, Event

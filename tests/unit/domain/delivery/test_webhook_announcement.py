@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from functions.shared.domain.delivery.announcements import announce_event, announce_other
+from functions.shared.domain.delivery.webhooks import announce_event, announce_other
 from functions.shared.domain.errors import Fault
 from functions.shared.domain.instance.record import Action, Event
 from functions.shared.domain.instance.status import Status

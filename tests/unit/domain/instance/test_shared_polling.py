@@ -5,14 +5,9 @@ import pytest
 from functions.shared.domain.ids import machine_name
 from functions.shared.domain.instance.machine import Endpoint, Machine
 from functions.shared.domain.instance.record import Action
-from functions.shared.domain.instance.shared_polling import (
-    PollingPace,
-    changed_machines,
-    count_coming_up,
-    last_action_at,
-    list_suffices,
-)
+from functions.shared.domain.instance.sightings import last_action_at, list_suffices
 from functions.shared.domain.instance.status import Status
+from functions.shared.engine.shared_polling import PollingPace, changed_machines, count_coming_up
 from tests.unit.builders import HTTP, OWN, ago, new_instance, new_machine, new_operation, new_task
 
 DEPLOYMENT = "abcd1234"
