@@ -68,7 +68,7 @@ def disturbed(
         world.begin(_BEGINNING)
         yield world
         wiring.use(None)
-    proxy.now, proxy.faults = None, ()
+    proxy.forget()
     simulator.reset()
 
 

@@ -110,6 +110,13 @@ class FaultProxy:
     def url(self) -> str:
         return f"http://{self._place}"
 
+    def forget(self) -> None:
+        """Of the world that was in front of it, so that the next one meets what its own seed says."""
+        self.now, self.faults, self._numbers = None, (), 0
+        self.filled.clear()
+        self._held.clear()
+        self._in_a_row.clear()
+
     # Virtual time
 
     def release(self) -> int:
