@@ -16,9 +16,14 @@ UNIT_VENV := $(if $(filter file,$(origin PYTHON)),.venv,.build/venv-$(VERSION))
 # Whatever is made stays in this folder.
 export UV_CACHE_DIR ?= $(CURDIR)/.build/uv
 export JSII_RUNTIME_PACKAGE_CACHE_ROOT ?= $(CURDIR)/.build/jsii
+# Or each of the many processes that the tests start would compile everything again.
+unexport PYTHONDONTWRITEBYTECODE
+
+# More workers than processors, as half of the tests wait; tests/conftest.py says who runs what.
+PYTEST = $(BIN)/pytest -n 4 --dist loadscope --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help run test unit matrix lint check chaos synth bootstrap deploy smoke teardown bench lock readme clean
+.PHONY: help run test unit matrix lint check soak synth bootstrap deploy smoke teardown bench lock readme clean
 
 help: ## what there is
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -26,8 +31,8 @@ help: ## what there is
 run: $(READY) ## the whole service on this machine, on http://127.0.0.1:8080 (FRESH=1: without what it knew)
 	@exec $(BIN)/python -m local.run --stop-with-parent
 
-test: $(READY) ## every test (ARGS="-k name" for some)
-	@$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
+test: $(READY) ## every test but those of `make soak` (ARGS="-k name" for some)
+	@$(PYTEST) $(ARGS)
 
 unit: $(UNIT_VENV)/.ready ## the unit tests alone (PYTHON=python3.12: on another Python)
 	@$(UNIT_VENV)/bin/python -m pytest -p no:cacheprovider tests/unit $(ARGS)
@@ -46,9 +51,12 @@ lint: $(READY) ## lint, format, types: what .pre-commit-config.yaml runs before 
 	$(BIN)/mypy
 
 check: lint ## lint, format, types, tests
-	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
+	$(PYTEST) $(ARGS)
 
-chaos: $(READY) ## everything goes wrong at once, over 1,000 instances (SEED=, INSTANCES=): takes a while
+soak: $(READY) ## what takes long: full forms of tests, then all faults over 1,000 instances (SEED=, INSTANCES=: only that)
+	@$(if $(SEED)$(INSTANCES),:,$(PYTEST) -m soak $(ARGS))
+	@$(if $(SEED)$(INSTANCES),:,OSTLER_EVERY_SIDE=1 $(PYTEST) tests/integration/test_kill_points.py \
+		tests/integration/test_kill_points_requests.py tests/integration/test_kill_points_telling.py)
 	@$(BIN)/python -m tests.integration.chaos $(addprefix --seed ,$(SEED)) $(addprefix --instances ,$(INSTANCES))
 
 synth: $(READY) ## the CloudFormation templates, in cdk.out, linted

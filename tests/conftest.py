@@ -1,16 +1,53 @@
-"""What a run proved, added up over all workers and printed before pytest's last line."""
+"""Who runs which tests, and what a run proved: added up over all workers, printed before pytest's last line.
+
+Tests of one unit run in one worker, so that a stack or a synthesis is made once for all that share it. Units
+that mostly wait begin first, and those that compute run beside them.
+"""
 
 from collections import Counter
+from pathlib import PurePath
 from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.integration import tally
 
 # How long an example takes is the machine's business.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+# Of the tests on the deployed template; the others there share a second stack.
+ON_THE_FIRST_STACK = ("operating", "transitions", "smoke", "unclear_purchases", "reading", "telling")
+FIRST_OF_ALL = ("first stack", "second stack", "infra", "tests/local", "tests/integration", "tests/simulator")
+
+
+def unit(nodeid: str) -> str:
+    file = PurePath(nodeid.partition("::")[0])
+    name = file.stem.removeprefix("test_")
+    if file.parent.name == "infra" and name != "asset":
+        return "infra"
+    if file.parent.name == "e2e" and name != "gateway_authorizers":
+        return "first stack" if name in ON_THE_FIRST_STACK else "second stack"
+    return str(file)
+
+
+class Units(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types
+    def _split_scope(self, nodeid: str) -> str:
+        return unit(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    return Units(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def turn(item: pytest.Item) -> int:
+        return next((n for n, name in enumerate(FIRST_OF_ALL) if unit(item.nodeid).startswith(name)), 99)
+
+    items.sort(key=turn)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -1,4 +1,4 @@
-"""One deployed stack for all end-to-end tests of a run, with waits short enough to test against."""
+"""One deployed stack for all end-to-end tests of a worker, with waits short enough to test against."""
 
 from collections.abc import Iterator
 
@@ -29,12 +29,13 @@ QUICK = {
     "OFFER_MAX_AGE": "0",
     "DETAILS_TTL": "1",
     "SECRET_CACHE_SECONDS": "1",
+    "KEY_CACHE_SECONDS": "1",
     "WEBHOOK_TIMEOUT": "2",
     "WEBHOOK_WAITS": "1,1,2,2,3",
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
     with LocalStack(tmp_path_factory.mktemp("ostler"), Ports.free(), QUICK) as running:
         yield running
@@ -56,7 +57,7 @@ def credentials(stack: LocalStack, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def deployed(stack: LocalStack) -> Service:
     return Service(stack)
 

@@ -1,12 +1,29 @@
 """Deadlines: of the purchase, of the boot, and of the application inside. They pass side by side here, since
 the shortest time that a health check may be given is half a minute."""
 
+import pytest
+
 from tests.e2e.service import Json, Service
 
 CREATE = "/gpu/instance/create"
 CHECK = {"timeoutMs": 1000, "retryAttempts": 0, "retryDelayMs": 100, "maxWaitTimeMs": 30_000}
 
 
+def test_a_boot_that_takes_too_long_fails_and_its_machine_is_given_back(service: Service) -> None:
+    service.simulator.settings(removedVisibleSeconds=0, bootSeconds=600)
+    hook = service.simulator.inbox_url("late")
+
+    late = service.create(name="late", maxWaitTime=2000, webhookUrl=hook)
+
+    assert service.wait_for(late, "failed")["error"]["code"] == "STARTUP_TIMEOUT"
+    assert service.statuses(late) == ["creating", "starting", "failed"]
+    assert service.wait(lambda: len(told(service, hook)) == 3)  # in whichever order
+    assert told(service, hook)["instance.failed"]["error"]["code"] == "STARTUP_TIMEOUT"
+    assert service.wait(lambda: not service.simulator.live())
+    assert service.wait(lambda: "cleanup" not in service.instance(late))
+
+
+@pytest.mark.soak
 def test_every_deadline_fails_its_instance_with_its_own_code_and_no_machine_goes_on_costing(
     service: Service,
 ) -> None:

@@ -33,12 +33,11 @@ CHECKS = [
     response_schema_conformance,
 ]
 LONGEST_QUERY = 8000  # beyond it the gateway answers by itself
-EXAMPLES = 12  # for each route
+EXAMPLES = [4, pytest.param(50, marks=pytest.mark.soak)]  # for each route
 CHANGES = ("start", "restart", "stop", "delete")
 # Routes that nobody here has a valid id for.
 NOTHING_THERE = ("/api/webhooks/deliveries/{delivery_id}/replay", "/api/jobs/dead/{letter_id}/redrive")
 BOUNDED = settings(
-    max_examples=EXAMPLES,
     derandomize=True,
     deadline=None,
     database=None,
@@ -106,11 +105,12 @@ def known(deployed: Service) -> Iterator[Known]:
     deployed.clean_slate()
 
 
+@pytest.mark.parametrize("examples", EXAMPLES)
 @pytest.mark.parametrize("label", OPERATIONS)
-def test_the_answer_is_as_described(label: str, deployed: Service, known: Known) -> None:
+def test_the_answer_is_as_described(label: str, examples: int, deployed: Service, known: Known) -> None:
     operation, statuses = OPERATIONS[label], list[int]()
 
-    @BOUNDED
+    @settings(BOUNDED, max_examples=examples)
     @given(strategies.one_of(*(operation.as_strategy(mode) for mode in GenerationMode)))
     def ask(case: Case[Any]) -> None:
         known.put_into(case, len(statuses))

@@ -3,6 +3,8 @@
 import json
 from datetime import datetime
 
+import pytest
+
 from tests.e2e.service import Json, Service
 
 QUICK = {"timeoutMs": 1000, "retryAttempts": 0, "retryDelayMs": 100}
@@ -90,6 +92,7 @@ def test_without_http_endpoints_a_start_is_ready_at_once(service: Service) -> No
     assert service.statuses(instance_id) == ["exited", "starting", "running", "ready"]
 
 
+@pytest.mark.soak
 def test_a_check_that_outlives_the_function_is_continued_by_later_messages(service: Service) -> None:
     life = 20
     service.simulator.app(afterSeconds=life + 5)

@@ -1,7 +1,13 @@
-"""Each operation on each of the twelve statuses, on the deployed template: taken, or refused with reason."""
+"""Each operation on each of the twelve statuses, on the deployed template: taken, or refused with reason.
+
+The rules are proved without it, in `unit/domain/test_commands.py`, and their answers in
+`integration/test_operations.py`; `test_operating.py` has some of them here.
+"""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+
+import pytest
 
 from functions.shared.domain.instance.status import Status
 from tests.e2e import courses
@@ -74,6 +80,7 @@ def taken(service: Service, instance_id: str, status: str, what: str) -> None:
     assert ("operationId" in answer.json()) or already, case
 
 
+@pytest.mark.soak
 def test_each_operation_on_each_status_is_taken_or_refused_with_the_status_named(service: Service) -> None:
     courses.prepare(service)
     needed = [(what, status) for what in TAKEN for status in HELD if status in TAKEN[what]]

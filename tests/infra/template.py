@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import app
-
 NAMES = ("api", "create", "monitor", "startup", "webhook", "reconcile", "dead_letters", "announce")
 QUEUES = ("create", "monitor", "startup", "webhook")
 
@@ -80,6 +78,8 @@ class Template:
 
 def synthesise(folder: Path, **context: object) -> Template:
     """The real app over a stand-in for the asset: what is inside it is another test's matter."""
+    import app  # which starts Node.js, and most who read a template have no need of it
+
     code = folder / "code"
     code.mkdir()
     (code / "stand_in.py").touch()

@@ -1,4 +1,4 @@
-"""Everything goes wrong at once, over many instances: `make chaos SEED=… INSTANCES=…`.
+"""Everything goes wrong at once, over many instances: `make soak SEED=… INSTANCES=…`.
 
 The same seed makes the same decisions in the same order: who asks for what and when, which call meets which
 fault, where functions die, what happens meanwhile, how long the service's own jitter lets it wait. Virtual
@@ -68,7 +68,7 @@ def disturbed(
         harness.begin(_BEGINNING)
         yield harness
         wiring.use(None)
-    proxy.now, proxy.faults = None, ()
+    proxy.forget()
     simulator.reset()
 
 
@@ -124,7 +124,7 @@ def _live_messages(harness: Harness, turmoil: Turmoil) -> list[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--instances", type=int, default=1000)
     parser.add_argument("--over", type=float, default=None, help="seconds of virtual time for the creates")

@@ -1,29 +1,27 @@
 """A proxy in front of the emulator that lets calls go wrong as they do on a network, by chance from a seed.
 
-It also keeps the delays of messages in virtual time: a delayed message is taken at once and sent on when its
-time has come. Nothing random is drawn elsewhere, so that the same calls in the same order meet the same
-faults.
+It sits in the process of whoever calls, behind the SDK: see `quick_http`. It also keeps the delays of
+messages in virtual time: a delayed message is taken at once and sent on when its time has come. Nothing
+random is drawn elsewhere, so that the same calls in the same order meet the same faults.
 """
 
 import hashlib
 import json
-import re
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from random import Random
 from typing import Any
 from urllib.parse import parse_qs
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from tests.integration.answers_of_aws import refused, throttled
-from tests.integration.quick_http import exchange
+from tests.integration.quick_http import Exchanged, exchange, stands_in
 
 UNSEEN_SECONDS = 43_200  # the longest that SQS hides a message: it comes back when virtual time says so
 
@@ -100,17 +98,24 @@ class FaultProxy:
     _numbers: int = 0
 
     def __enter__(self) -> "FaultProxy":
-        self._server = _Server(("127.0.0.1", 0), _handler(self))
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        self._place = f"proxy-{uuid4().hex}"
+        self._ended = ExitStack()
+        self._ended.enter_context(stands_in(self._place, self._exchange))
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self._ended.close()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
+        return f"http://{self._place}"
+
+    def forget(self) -> None:
+        """Of the world that was in front of it, so that the next one meets what its own seed says."""
+        self.now, self.faults, self._numbers = None, (), 0
+        self.filled.clear()
+        self._held.clear()
+        self._in_a_row.clear()
 
     # Virtual time
 
@@ -139,6 +144,12 @@ class FaultProxy:
         self._held.append((self._now() + timedelta(seconds=seconds), self._numbers, call))
 
     # Calls
+
+    def _exchange(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Exchanged:
+        answer = self.answer(Call(method, path, headers, body or b""))
+        if answer is None:
+            raise ConnectionResetError
+        return answer.status, answer.headers, answer.body
 
     def answer(self, call: Call) -> Answer | None:
         """None where the caller gets no answer."""
@@ -203,34 +214,3 @@ class FaultProxy:
         digest = hashlib.md5(call.content["MessageBody"].encode()).hexdigest()
         body = {"MessageId": str(UUID(int=self._numbers)), "MD5OfMessageBody": digest}
         return Answer(200, {"Content-Type": "application/x-amz-json-1.0"}, json.dumps(body).encode())
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 64
-
-
-def _handler(proxy: FaultProxy) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        wbufsize = -1  # one packet for an answer
-        disable_nagle_algorithm = True
-
-        def do_POST(self) -> None:  # the base class's name
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            answer = proxy.answer(Call("POST", self.path, dict(self.headers.items()), body))
-            if answer is None:
-                self.close_connection = True
-                return
-            self.send_response_only(answer.status)
-            for name, value in answer.headers.items():
-                if not re.fullmatch("content-length|transfer-encoding|connection", name.lower()):
-                    self.send_header(name, value)
-            self.send_header("Content-Length", str(len(answer.body)))
-            self.end_headers()
-            self.wfile.write(answer.body)
-
-        def log_message(self, *_: Any) -> None:
-            """Nothing: the proxy counts what matters."""
-
-    return Handler

@@ -2,10 +2,12 @@
 
 botocore's own way of sending costs as much as the emulator's work, and the tests make tens of thousands of
 calls. Everything before and after it stays botocore's: parameters, serialisation, events, parsing, errors.
+Whoever `stands_in` for an address in this process is asked without a connection.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from threading import local
@@ -17,6 +19,10 @@ from botocore.exceptions import ConnectionClosedError
 
 _IDLE_SECONDS = 2.0  # the emulator closes what was idle for longer, and a request would meet that
 _kept = local()
+
+Exchanged = tuple[int, dict[str, str], bytes]  # status, headers and body of the answer
+Exchange = Callable[[str, str, bytes | None, dict[str, str]], Exchanged]  # method, path, body and headers
+_stand_ins: dict[str, Exchange] = {}
 
 
 def send_quickly(client: Any) -> Any:
@@ -38,19 +44,30 @@ def _send(request: Any, **_: Any) -> AWSResponse:
     }
     parts = urlsplit(request.url)
     path = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
+    form = request.body.encode() if isinstance(request.body, str) else request.body
     try:
-        status, answered, body = exchange(request.url, request.method, path, request.body, headers)
+        status, answered, body = exchange(request.url, request.method, path, form, headers)
     except (OSError, HTTPException) as error:  # as botocore's own sender says it, so that it is tried again
         raise ConnectionClosedError(endpoint_url=request.url) from error
     headers_read: Any = HeadersDict(answered)  # what the response makes of any itself
     return AWSResponse(request.url, status, headers_read, _Raw(body))
 
 
-def exchange(
-    url: str, method: str, path: str, body: bytes | None, headers: dict[str, str]
-) -> tuple[int, dict[str, str], bytes]:
-    """One call over a connection that is kept: status, headers and body of the answer."""
+@contextmanager
+def stands_in(place: str, asked: Exchange) -> Iterator[None]:
+    """What is sent to that host is asked of this one; no answer is an OSError."""
+    _stand_ins[place] = asked
+    try:
+        yield
+    finally:
+        del _stand_ins[place]
+
+
+def exchange(url: str, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Exchanged:
+    """One call, over a connection that is kept."""
     place = urlsplit(url).netloc
+    if asked := _stand_ins.get(place):
+        return asked(method, path, body, headers)
     connection = _connection(place)
     try:
         connection.request(method, path, body, headers)

@@ -1,9 +1,11 @@
-"""All faults at once, over 50 instances: the short form of `make chaos`."""
+"""All faults at once, over a few instances; `make soak` has more of them."""
 
 from collections import Counter
 from datetime import datetime
 from random import Random
 from typing import Any
+
+import pytest
 
 from local.emulator import Emulator
 from local.novita.client import Simulator
@@ -13,30 +15,35 @@ from tests.integration.fault_profiles import ALL
 from tests.integration.harness import Harness
 from tests.integration.proxy import FaultProxy
 
-INSTANCES = 50
-OVER_SECONDS = 600.0
-FEW = 5
 SEED = 7
 
 
-def test_all_faults_at_once_lose_nothing_and_double_nothing(disturbed: Harness, proxy: FaultProxy) -> None:
+@pytest.mark.parametrize("instances", [8, pytest.param(50, marks=pytest.mark.soak)])
+def test_all_faults_at_once_lose_nothing_and_double_nothing(
+    disturbed: Harness, proxy: FaultProxy, instances: int
+) -> None:
     random = Random(SEED)
-    callers = callers_of(disturbed, random, INSTANCES, OVER_SECONDS)
+    callers = callers_of(disturbed, random, instances, over_seconds=instances * 12.0)
 
     verdict, turmoil = run(disturbed, proxy, random, ALL, callers)
 
     assert verdict.wrong == []
-    assert verdict.instances == INSTANCES
-    assert sum(turmoil.injected.values()) >= 500
+    assert verdict.instances == instances
+    assert sum(turmoil.injected.values()) >= instances * 10
 
 
+@pytest.mark.parametrize("instances", [2, pytest.param(5, marks=pytest.mark.soak)])
 def test_the_same_seed_is_the_same_run(
-    emulator: Emulator, novita: Simulator, table_definition: dict[str, Any], proxy: FaultProxy
+    emulator: Emulator,
+    novita: Simulator,
+    table_definition: dict[str, Any],
+    proxy: FaultProxy,
+    instances: int,
 ) -> None:
     def once() -> tuple[Counter[str], list[str], datetime]:
         with chaos.disturbed(emulator, novita, table_definition, proxy) as harness:
             random = Random(SEED)
-            _, turmoil = run(harness, proxy, random, ALL, callers_of(harness, random, FEW, 60.0))
+            _, turmoil = run(harness, proxy, random, ALL, callers_of(harness, random, instances, 60.0))
             return turmoil.injected, [queue for queue, _ in turmoil.sent], harness.now()
 
     assert once() == once()

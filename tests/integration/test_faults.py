@@ -9,21 +9,21 @@ from tests.integration.fault_profiles import ALONE, MAY_BUY_TWO
 from tests.integration.harness import Harness
 from tests.integration.proxy import FaultProxy
 
-INSTANCES = 5
 OVER_SECONDS = 60.0
 SEED = 7
 
 
+@pytest.mark.parametrize("instances", [3, pytest.param(5, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", ALONE)
 def test_one_kind_of_fault_loses_nothing_and_doubles_nothing(
-    disturbed: Harness, proxy: FaultProxy, name: str
+    disturbed: Harness, proxy: FaultProxy, name: str, instances: int
 ) -> None:
     random = Random(SEED)
-    callers = callers_of(disturbed, random, INSTANCES, OVER_SECONDS)
+    callers = callers_of(disturbed, random, instances, OVER_SECONDS)
 
     verdict, turmoil = run(disturbed, proxy, random, ALONE[name], callers)
 
     assert verdict.wrong == []
-    assert verdict.instances == INSTANCES
+    assert verdict.instances == instances
     assert sum(turmoil.injected.values()), "nothing went wrong"
     assert name in MAY_BUY_TWO or verdict.given_back == 0
