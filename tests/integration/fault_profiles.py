@@ -65,12 +65,12 @@ ALONE: dict[str, Weather] = {
     "Novita failing before commit": Weather(novita=_actions(0.5, kind="status", status=502)),
     "list lagging": Weather(
         novita_settings=(("listLagSeconds", 90),),
-        novita=({"kind": "disconnect", "path": _CREATE, "commit": True, "rate": 0.3},),
+        novita=({"kind": "disconnect", "path": _CREATE, "commit": True, "rate": 0.6},),
     ),
     "list empty": Weather(
         novita=(
             {**_LIST, "body": _EMPTY, "rate": 0.5},
-            {"kind": "disconnect", "path": _CREATE, "commit": True, "rate": 0.3},
+            {"kind": "disconnect", "path": _CREATE, "commit": True, "rate": 0.6},
         )
     ),
     "list with a page missing": Weather(
