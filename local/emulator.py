@@ -4,7 +4,7 @@ import os
 import shutil
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, ClassVar
 
 import boto3
 import botocore.session
@@ -32,6 +32,7 @@ class Emulator(Server):
     name = "the AWS emulator"
     ready_path = "/_ministack/ready"
     reset_path = "/_ministack/reset"
+    program: ClassVar[str] = "local.emulator_program"
 
     def __init__(
         self, state_dir: Path, port: int, *, kept_in: Path | None = None, enforce_iam: bool = False
@@ -49,7 +50,7 @@ class Emulator(Server):
         function_log = self._state_dir / "functions.log"
         function_log.unlink(missing_ok=True)
         return self._run(
-            "local.emulator_program",
+            self.program,
             [str(function_log)],
             environment=emulator_environment(
                 self.port, scratch, self._kept_in, enforce_iam=self._enforce_iam

@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.integration import tally
@@ -26,6 +27,10 @@ def unit(nodeid: str) -> str:
     if file.parent.name == "e2e" and name != "gateway_authorizers":
         return "first stack" if name in ON_THE_FIRST_STACK else "second stack"
     return str(file)
+
+
+settings.register_profile("untimed", deadline=None)  # how long an example takes depends on who else is busy
+settings.load_profile("untimed")
 
 
 class Units(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types
