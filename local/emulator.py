@@ -4,7 +4,7 @@ import os
 import shutil
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, ClassVar
 
 import boto3
 import botocore.session
@@ -41,6 +41,7 @@ class Emulator(Server):
     name = "the AWS emulator"
     ready_path = "/_ministack/ready"
     reset_path = "/_ministack/reset"
+    program: ClassVar[str] = "local.patched_ministack"
 
     def __init__(
         self, state_dir: Path, port: int, *, persist_dir: Path | None = None, enforce_iam: bool = False
@@ -58,7 +59,7 @@ class Emulator(Server):
         function_log = self._state_dir / "functions.log"
         function_log.unlink(missing_ok=True)
         return self._run(
-            "local.patched_ministack",
+            self.program,
             [str(function_log)],
             environment=_environment(self.port, scratch, self._persist_dir, enforce_iam=self._enforce_iam),
             log=self._state_dir / "emulator.log",

@@ -37,6 +37,7 @@ from tests.integration.fault_profiles import ALL, Weather
 from tests.integration.harness import Harness
 from tests.integration.production import ProductionWiring, attempts_at_once
 from tests.integration.proxy import FaultProxy
+from tests.integration.quick_emulator import QuickEmulator
 from tests.integration.subscriber import Subscriber
 from tests.integration.verdict import Verdict, judge
 
@@ -135,7 +136,7 @@ def main(arguments: list[str] | None = None) -> int:
     began = time.monotonic()
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
-        emulator = stack.enter_context(Emulator(Path(folder), Ports.free().emulator))
+        emulator = stack.enter_context(QuickEmulator(Path(folder), Ports.free().emulator))
         simulator = stack.enter_context(running())
         proxy = stack.enter_context(FaultProxy(emulator.url))
         harness = stack.enter_context(disturbed(emulator, simulator, table_definition(), proxy))

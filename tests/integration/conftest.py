@@ -16,6 +16,7 @@ from tests.integration import chaos, definition
 from tests.integration.alarms import Metrics
 from tests.integration.harness import Harness
 from tests.integration.proxy import FaultProxy
+from tests.integration.quick_emulator import QuickEmulator
 from tests.integration.rights import Rights, synthesised
 
 Build = Callable[..., Harness]
@@ -24,7 +25,7 @@ Measured = Callable[[Harness], Metrics]
 
 @pytest.fixture(scope="session")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    with Emulator(tmp_path_factory.mktemp("emulator"), Ports.free().emulator) as started:
+    with QuickEmulator(tmp_path_factory.mktemp("emulator"), Ports.free().emulator) as started:
         yield started
 
 

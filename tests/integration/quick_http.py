@@ -5,11 +5,11 @@ calls. Everything before and after it stays botocore's: parameters, serialisatio
 Whoever `stands_in` for an address in this process is asked without a connection.
 """
 
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException
 from threading import local
 from typing import Any
 from urllib.parse import urlsplit
@@ -47,7 +47,7 @@ def _send(request: Any, **_: Any) -> AWSResponse:
     form = request.body.encode() if isinstance(request.body, str) else request.body
     try:
         status, answered, body = exchange(request.url, request.method, path, form, headers)
-    except (OSError, HTTPException) as error:  # as botocore's own sender says it, so that it is tried again
+    except OSError as error:  # as botocore's own sender says it, so that it is tried again
         raise ConnectionClosedError(endpoint_url=request.url) from error
     headers_read: Any = HeadersDict(answered)  # what the response makes of any itself
     return AWSResponse(request.url, status, headers_read, _Raw(body))
@@ -68,21 +68,48 @@ def exchange(url: str, method: str, path: str, body: bytes | None, headers: dict
     place = urlsplit(url).netloc
     if asked := _stand_ins.get(place):
         return asked(method, path, body, headers)
+    named = {"Host": place} | headers | {"Content-Length": str(len(body or b""))}
+    head = "".join(f"{name}: {value}\r\n" for name, value in named.items())
     connection = _connection(place)
     try:
-        connection.request(method, path, body, headers)
-        response = connection.getresponse()
-        content = response.read()
+        connection.sendall(f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + (body or b""))  # in one piece
+        status, answered, content = _answer(connection)
     except BaseException:
-        _kept.connections.pop(place, None)
+        _forget(place)
         raise
-    return response.status, dict(response.headers.items()), content
+    if answered.get("connection") == "close":  # it has had its share
+        _forget(place)
+    return status, answered, content
 
 
-def _connection(place: str) -> HTTPConnection:
-    connections: dict[str, tuple[HTTPConnection, float]] = _kept.__dict__.setdefault("connections", {})
+def _answer(connection: socket.socket) -> Exchanged:
+    received = b""
+    while (end := received.find(b"\r\n\r\n")) < 0:
+        received += _more(connection)
+    first, *lines = received[:end].decode("latin-1").split("\r\n")
+    named = (line.split(": ", 1) for line in lines)
+    headers = {name.lower(): value for name, value in named}
+    while len(received) < end + 4 + int(headers["content-length"]):
+        received += _more(connection)
+    return int(first.split()[1]), headers, received[end + 4 :]
+
+
+def _more(connection: socket.socket) -> bytes:
+    if more := connection.recv(1 << 20):
+        return more
+    raise ConnectionResetError
+
+
+def _forget(place: str) -> None:
+    _kept.connections.pop(place)[0].close()
+
+
+def _connection(place: str) -> socket.socket:
+    connections: dict[str, tuple[socket.socket, float]] = _kept.__dict__.setdefault("connections", {})
     connection, used_at = connections.get(place, (None, 0.0))
     if connection is None or time.monotonic() - used_at > _IDLE_SECONDS:
-        connection = HTTPConnection(place, timeout=60)
+        host, _, port = place.partition(":")
+        connection = socket.create_connection((host, int(port)), timeout=60)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connections[place] = (connection, time.monotonic())
     return connection
