@@ -1,15 +1,85 @@
-"""The environment of every function: what the stack made, and what people set."""
+"""The environment of each function: of what the stack made and what people set, what it reads."""
 
+from infra.budgets import BUDGETS
 from infra.options import ContextError, Options
 from infra.queues import Queues
 from infra.secrets import Secrets
 from infra.table import Table
 from infra.topic import Topic
 
+_STEPS = "create monitor startup"
+_NOVITA = f"{_STEPS} api reconcile"
+_RULES = f"{_NOVITA} dead_letters"
+_DEAD = "api dead_letters"
 
-def environment(
+# Who reads a setting; the same as the functions' own table, which is not imported here but compared.
+READ_BY = {
+    "TABLE_NAME": "all",
+    "LOG_LEVEL": "all",
+    "POWERTOOLS_SERVICE_NAME": "all",
+    "TOPIC_ARN": "announce",
+    "CREATE_QUEUE_URL": _NOVITA,
+    "MONITOR_QUEUE_URL": _RULES,
+    "STARTUP_QUEUE_URL": _NOVITA,
+    "WEBHOOK_QUEUE_URL": "api webhook reconcile announce",
+    "CREATE_DEAD_QUEUE_URL": _DEAD,
+    "MONITOR_DEAD_QUEUE_URL": _DEAD,
+    "STARTUP_DEAD_QUEUE_URL": _DEAD,
+    "WEBHOOK_DEAD_QUEUE_URL": _DEAD,
+    "NOVITA_SECRET_ID": _NOVITA,
+    "WEBHOOK_SECRET_ID": "api webhook",
+    "NOVITA_API_BASE_URL": _NOVITA,
+    "DEFAULT_REGION": "api create",
+    "REGION_PRIORITY": "api create",
+    "INSTANCE_POLL_INTERVAL": _RULES,
+    "PURCHASE_MAX_WAIT": _RULES,
+    "BOOT_MAX_WAIT": _RULES,
+    "SETTLE_SECONDS": _RULES,
+    "GONE_CONFIRM_SECONDS": _RULES,
+    "PURCHASE_LEASE_SECONDS": "create",
+    "SWEEP_GRACE_SECONDS": "api reconcile",
+    "RESEND_SECONDS": "api reconcile",
+    "MAX_RETRY_ATTEMPTS": f"{_STEPS} webhook dead_letters",
+    "RETRY_BASE_SECONDS": f"{_STEPS} webhook",
+    "RETRY_CAP_SECONDS": f"{_STEPS} webhook",
+    "NOVITA_CONNECT_TIMEOUT": _NOVITA,
+    "NOVITA_READ_TIMEOUT": _NOVITA,
+    "NOVITA_CREATE_TIMEOUT": _NOVITA,
+    "NOVITA_RATE_LIMIT": _NOVITA,
+    "LOOKUP_SECONDS": "api",
+    "BREAKER_FAILURE_THRESHOLD": _NOVITA,
+    "BREAKER_WINDOW": _NOVITA,
+    "BREAKER_RECOVERY_TIMEOUT": _NOVITA,
+    "BREAKER_SUCCESS_THRESHOLD": _NOVITA,
+    "BREAKER_CACHE_SECONDS": _NOVITA,
+    "PRODUCTS_TTL": "api create",
+    "TEMPLATES_TTL": "api create",
+    "DETAILS_TTL": "api",
+    "LIST_TTL": f"api {_STEPS}",
+    "LIST_LAG_SECONDS": _STEPS,
+    "SHARE_LIST_FROM": _STEPS,
+    "MERGED_TTL": "api",
+    "TOTAL_TTL": "api",
+    "SILENCE_SECONDS": "api",
+    "OFFER_MAX_AGE": "create",
+    "WEBHOOK_TIMEOUT": "webhook",
+    "WEBHOOK_WAITS": "webhook",
+    "WEBHOOK_PER_RECEIVER": "webhook",
+    "OUTBOUND_ALLOW_CIDRS": "api startup webhook",
+    "ORPHAN_POLICY": "api reconcile",
+    "ORPHAN_AGE": "api reconcile",
+    "AUTH": "api",
+    "JWT_SCOPE_PREFIX": "api",
+    "KEY_CACHE_SECONDS": "api",
+    "SECRET_CACHE_SECONDS": f"{_NOVITA} webhook",
+}
+
+Environments = dict[str, dict[str, str]]  # by function
+
+
+def environments(
     table: Table, queues: Queues, topic: Topic, secrets: Secrets, options: Options
-) -> dict[str, str]:
+) -> Environments:
     made = {
         "TABLE_NAME": table.name,
         "TOPIC_ARN": topic.arn,
@@ -25,9 +95,20 @@ def environment(
     }
     for name in made.keys() & options.settings.keys():
         raise ContextError(f"settings.{name}", options.settings[name], "the stack sets this itself")
+    for name in options.settings.keys() - READ_BY.keys():
+        raise ContextError(f"settings.{name}", options.settings[name], "no function reads this")
     derived = {
         "MAX_RETRY_ATTEMPTS": str(options.max_retry_attempts),
         # One receiver that hangs must leave workers for the others.
         "WEBHOOK_PER_RECEIVER": str(min(3, max(1, options.max_concurrent_jobs // 2))),
     }
-    return {**derived, **options.settings, **made}
+    given = {**derived, **options.settings, **made}
+    return {function: _read_by(function, given) for function in BUDGETS}
+
+
+def _read_by(function: str, given: dict[str, str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in given.items()
+        if READ_BY[name] == "all" or function in READ_BY[name].split()
+    }

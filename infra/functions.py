@@ -1,4 +1,4 @@
-"""The functions: one shared asset, one environment, and for each its own role and log group."""
+"""The functions: one shared asset, and for each its own environment, role and log group."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,13 +31,13 @@ class Functions(Construct):
         construct_id: str,
         *,
         asset: Path,
-        environment: Mapping[str, str],
+        environments: Mapping[str, Mapping[str, str]],
         rights: Rights,
         options: Options,
     ) -> None:
         super().__init__(scope, construct_id)
         self._code = lambda_.Code.from_asset(str(asset))
-        self._environment = environment
+        self._environments = environments
         self._options = options
         self.by_name = {name: self._function(name, budget, rights[name]) for name, budget in BUDGETS.items()}
 
@@ -57,7 +57,7 @@ class Functions(Construct):
             handler=f"functions.{name}.handler.handler",
             timeout=Duration.seconds(budget.timeout_seconds),
             memory_size=budget.memory_mb,
-            environment=dict(self._environment),
+            environment=dict(self._environments[name]),
             # Inside the role, rights exist as soon as it does: event sources are checked against them.
             role=iam.Role(
                 scope,

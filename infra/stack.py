@@ -6,7 +6,7 @@ from aws_cdk import CfnOutput, Stack
 from constructs import Construct
 
 from infra.api import Api
-from infra.environment import environment
+from infra.environment import environments
 from infra.functions import Functions
 from infra.options import Options
 from infra.queues import Queues
@@ -39,7 +39,7 @@ class OstlerStack(Stack):
             self,
             "Functions",
             asset=asset,
-            environment=environment(table, queues, topic, secrets, options),
+            environments=environments(table, queues, topic, secrets, options),
             rights=rights(table, queues, topic, secrets),
             options=options,
         ).by_name

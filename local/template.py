@@ -2,7 +2,10 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from typing import Any
+
+from functions.shared.platform.settings import Settings
 
 CONCURRENCY = "MAX_CONCURRENT_JOBS"
 RETRIES = "MAX_RETRY_ATTEMPTS"
@@ -11,17 +14,18 @@ RETRIES = "MAX_RETRY_ATTEMPTS"
 def adapt_template(
     template: Mapping[str, Any], *, bucket: str, code_key: str, settings: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Settings reach every function; the two that queues are made with reach these too."""
+    """Settings reach the functions that read them; the two that queues are made with reach these too."""
     secrets = frozenset(name for name, _ in _resources(template, "AWS::SecretsManager::Secret"))
     result: dict[str, Any] = _refer_by_arn(template, secrets)
-    environment = {name: value for name, value in settings.items() if name != CONCURRENCY}
     # What checks that the account was bootstrapped for CDK.
     result.pop("Rules", None)
     result.get("Parameters", {}).pop("BootstrapVersion", None)
     for function in _properties(result, "AWS::Lambda::Function"):
         if function["Handler"].startswith("functions."):
             function["Code"] = {"S3Bucket": bucket, "S3Key": code_key}
-            function.setdefault("Environment", {}).setdefault("Variables", {}).update(environment)
+            read = _read_by(function["Handler"].split(".")[1])
+            given = {name: value for name, value in settings.items() if name in read}
+            function.setdefault("Environment", {}).setdefault("Variables", {}).update(given)
     work = {name: queue for name, queue in _resources(result, "AWS::SQS::Queue") if "RedrivePolicy" in queue}
     if retries := settings.get(RETRIES):
         for queue in work.values():
@@ -35,6 +39,11 @@ def adapt_template(
 
 def minify(template: Mapping[str, Any]) -> str:
     return json.dumps(template, separators=(",", ":"))
+
+
+def _read_by(function: str) -> set[str]:
+    by = {item.name.upper(): item.metadata["by"] for item in fields(Settings)}
+    return {name for name, who in by.items() if who == "all" or function in who.split()}
 
 
 def _refer_by_arn(node: Any, secrets: frozenset[str]) -> Any:

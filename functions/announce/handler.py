@@ -71,7 +71,7 @@ def _correlation(item: Item) -> str:
 
 @metered
 def handler(event: dict[str, Any], context: LambdaContext) -> None:
-    announce = wiring().invocation(context).compose(Announce)
+    announce = wiring("announce").invocation(context).compose(Announce)
     for record in event.get("Records", []):
         if image := record.get("dynamodb", {}).get("NewImage"):
             announce(image)

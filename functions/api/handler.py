@@ -30,7 +30,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
 
 
 def _answer(event: dict[str, Any], context: LambdaContext, ids: RequestIds) -> dict[str, Any]:
-    run = wiring().invocation(context)
+    run = wiring("api").invocation(context)
     wired = run.wiring
     try:
         current.enter(run, authorize(event, wired.settings, wired.api_keys))

@@ -160,5 +160,5 @@ def _refused(error: OstlerError) -> CallRefused:
 
 @metered
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    run = wiring().invocation(context)
+    run = wiring("create").invocation(context)
     return consume_steps(event, context, run, Queue.CREATE, {Buy: run.compose(BuyMachine)})

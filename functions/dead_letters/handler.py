@@ -71,7 +71,7 @@ class StoreDeadLetter:
 
 @metered
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    store = wiring().invocation(context).compose(StoreDeadLetter)
+    store = wiring("dead_letters").invocation(context).compose(StoreDeadLetter)
 
     def take(record: SQSRecord) -> None:  # Powertools passes it by this name
         store(record.message_id, record.event_source_arn, record.body)

@@ -12,4 +12,4 @@ from functions.shared.platform.wiring import wiring
 
 @metered
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    return consume_steps(event, context, wiring().invocation(context), Queue.MONITOR)
+    return consume_steps(event, context, wiring("monitor").invocation(context), Queue.MONITOR)

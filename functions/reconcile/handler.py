@@ -54,7 +54,7 @@ class Gauges:
 
 @metered
 def handler(_: dict[str, Any], context: LambdaContext) -> dict[str, int | bool]:
-    run = wiring().invocation(context)
+    run = wiring("reconcile").invocation(context)
     began = run.wiring.clock()
     swept = run.compose(Sweep)()
     report = run.compose(CompareWithNovita)()

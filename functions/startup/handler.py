@@ -49,5 +49,5 @@ class CheckApplication:
 
 @metered
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    run = wiring().invocation(context)
+    run = wiring("startup").invocation(context)
     return consume_steps(event, context, run, Queue.STARTUP, {CheckHealth: run.compose(CheckApplication)})

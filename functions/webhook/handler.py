@@ -150,7 +150,7 @@ def _logged(
 
 @metered
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    run = wiring().invocation(context)
+    run = wiring("webhook").invocation(context)
     deliver = run.compose(Deliver)
 
     def attempt(body: str) -> None:

@@ -5,6 +5,7 @@ from dataclasses import MISSING, fields
 import pytest
 
 from functions.shared.platform.settings import Settings
+from infra.environment import READ_BY
 from tests.infra.template import NAMES, Template
 
 
@@ -24,10 +25,6 @@ def test_it_runs_python_313_on_arm64(template: Template, name: str) -> None:
 
 def test_all_share_one_asset(template: Template) -> None:
     assert len({str(function["Code"]) for function in template.functions().values()}) == 1
-
-
-def test_all_share_one_environment(template: Template) -> None:
-    assert len({str(function["Environment"]) for function in template.functions().values()}) == 1
 
 
 def test_no_two_share_a_role_or_a_log_group(template: Template) -> None:
@@ -107,15 +104,39 @@ def test_a_purchase_is_leased_for_longer_than_its_function_can_live(template: Te
     assert lease_seconds > template.functions()["create"]["Timeout"]
 
 
-def test_every_setting_without_a_default_is_set_by_the_stack(template: Template) -> None:
-    needed = {item.name.upper() for item in fields(Settings) if item.default is MISSING}
+def test_the_stack_knows_who_reads_a_setting_as_the_functions_do() -> None:
+    by = {item.name.upper(): set(item.metadata["by"].split()) for item in fields(Settings)}
 
-    assert needed <= set(template.functions()["api"]["Environment"]["Variables"])
+    known = {name: set(who.split()) for name, who in READ_BY.items() if not name.startswith("POWERTOOLS_")}
+
+    assert known == by
 
 
-def test_what_people_set_reaches_every_function(chosen: Template) -> None:
-    for function in chosen.functions().values():
-        assert function["Environment"]["Variables"]["INSTANCE_POLL_INTERVAL"] == "10"
+def reads(name: str) -> set[str]:
+    by = {item.name.upper(): item.metadata["by"] for item in fields(Settings)}
+    return {setting for setting, who in by.items() if who == "all" or name in who.split()}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_function_gets_what_it_needs_and_nothing_that_it_does_not_read(
+    template: Template, chosen: Template, name: str
+) -> None:
+    needed = {item.name.upper() for item in fields(Settings) if item.default is MISSING} & reads(name)
+
+    for one in (template, chosen):
+        given = set(one.functions()[name]["Environment"]["Variables"]) - {"POWERTOOLS_SERVICE_NAME"}
+
+        assert needed <= given <= reads(name)
+
+
+def test_what_people_set_reaches_every_function_that_reads_it(chosen: Template) -> None:
+    for name, function in chosen.functions().items():
+        variables = function["Environment"]["Variables"]
+
+        assert variables["LOG_LEVEL"] == "WARNING"
+        assert variables.get("INSTANCE_POLL_INTERVAL") == (
+            "10" if "INSTANCE_POLL_INTERVAL" in reads(name) else None
+        )
 
 
 def test_functions_and_queues_count_the_same_retries(chosen: Template) -> None:

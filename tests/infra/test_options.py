@@ -63,6 +63,11 @@ def test_a_setting_that_the_stack_makes_is_refused(tmp_path: Path) -> None:
         synthesise(tmp_path, settings={"TABLE_NAME": "another"})
 
 
+def test_a_setting_that_no_function_reads_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ContextError, match=r"settings\.INSTANCE_POLL_INTERVALL "):
+        synthesise(tmp_path, settings={"INSTANCE_POLL_INTERVALL": "10"})
+
+
 def test_a_log_level_that_nothing_knows_is_named() -> None:
     with pytest.raises(ContextError, match=r"settings\.LOG_LEVEL "):
         read(settings={"LOG_LEVEL": "LOUD"})

@@ -68,6 +68,7 @@ def disturbed(
         harness = Harness(emulator, simulator, table, _SETTINGS, ProductionWiring)
         harness.begin(_BEGINNING)
         yield harness
+        assert harness.wire.settings_read.undeclared == set()
         wiring.use(None)
     proxy.forget()
     simulator.reset()

@@ -55,7 +55,7 @@ def build(
 ) -> Iterator[Build]:
     """Makes a world with the given settings; its books must balance when the test is over.
 
-    And no function may have done in it what its role does not allow.
+    And no function may have done in it what its role does not allow, nor read what it does not declare.
     """
     for name, value in {
         "AWS_ENDPOINT_URL": emulator.url,
@@ -78,6 +78,7 @@ def build(
     for harness in made:
         harness.assert_books_balance()
         assert harness.wire.illegal_moves == []
+        assert harness.wire.settings_read.undeclared == set()
     assert rights.missing == set()
     wiring.use(None)
     novita.reset()

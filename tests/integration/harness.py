@@ -25,7 +25,6 @@ from functions.reconcile.handler import handler as reconcile
 from functions.shared.domain.instance.record import Instance
 from functions.shared.domain.messages import StepMessage
 from functions.shared.platform import wiring
-from functions.shared.platform.settings import Settings
 from functions.shared.stores.instances import read_record
 from functions.shared.stores.table import unmarshal
 from functions.startup.handler import handler as startup
@@ -35,7 +34,7 @@ from local.novita.client import Simulator
 from ops import keys
 from tests.books import assert_books_balance, assert_no_gaps
 from tests.integration.quick_http import send_quickly
-from tests.integration.wire import LEAN, Killed, WatchedWiring, Wire
+from tests.integration.wire import LEAN, Killed, WatchedSettings, WatchedWiring, Wire
 
 T = TypeVar("T")
 
@@ -142,7 +141,9 @@ class Harness:
     def restart(self) -> None:
         """All functions cold: nothing is remembered but what the table holds."""
         skew = self.skew()
-        self.wiring = self._wired_by(Settings.read(self.environment), lambda: self._now + skew, self.advance)
+        settings = WatchedSettings.read(self.environment)
+        object.__setattr__(settings, "wire", self.wire)
+        self.wiring = self._wired_by(settings, lambda: self._now + skew, self.advance)
         self.wiring.wire = self.wire
         self.wiring.tick = self.tick
         wiring.use(self.wiring)

@@ -92,7 +92,7 @@ def test_a_dead_letter_that_nobody_buries_raises_an_alarm(
 def misconfigured(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> Iterator[Harness]:
     """As after a deploy with a bad setting: every function stops, and names it."""
     mended = harness.wiring
-    for name, value in {**harness.environment, "INSTANCE_POLL_INTERVAL": "soon"}.items():
+    for name, value in {**harness.environment, "LOG_LEVEL": "loud"}.items():
         monkeypatch.setenv(name, value)
     wiring.use(None)
     yield harness
@@ -106,7 +106,7 @@ def test_a_function_that_crashes_again_and_again_raises_an_alarm(
     handler = importlib.import_module(f"functions.{name}.handler").handler
 
     def crashed(_: int) -> float:
-        with pytest.raises(Exception, match="INSTANCE_POLL_INTERVAL"):
+        with pytest.raises(Exception, match="LOG_LEVEL"):
             handler({"Records": [], "headers": {}}, Context())
         return 1.0
 

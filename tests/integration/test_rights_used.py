@@ -1,6 +1,7 @@
-"""Every right of every role is used: one life of the service in which each function does all that it does.
+"""Every right of every role is used, and every setting that a function declares is read: one life of the
+service in which each function does all that it does.
 
-That nothing is done without a right is checked for every call of every integration test.
+That nothing is done without a right, and no other setting read, is checked in every integration test.
 """
 
 from typing import Any
@@ -11,6 +12,7 @@ from tests.integration.conftest import Build
 from tests.integration.dead_letters import handle_dead_letters, send
 from tests.integration.harness import CONSUMERS, Harness
 from tests.integration.rights import needs
+from tests.integration.settings_read import declared
 
 # What the function itself never asks for, and why its role has it all the same.
 _SOURCE = "Lambda takes messages from the queue with the function's role"
@@ -28,6 +30,9 @@ NEVER_ASKED = {
     "logs:PutLogEvents": _LOGS,
 }
 
+# Settings that the life below does not read, and why a function declares them all the same.
+NOT_READ = {"log_level": "read where a function begins, by what the harness replaces"}
+
 
 def test_every_right_is_used_or_has_its_reason(build: Build, roles: dict[str, frozenset[Right]]) -> None:
     harness = build(RETRY_BASE_SECONDS="0", MAX_RETRY_ATTEMPTS="1", SHARE_LIST_FROM="1")
@@ -44,6 +49,9 @@ def test_every_right_is_used_or_has_its_reason(build: Build, roles: dict[str, fr
         if right[0] not in NEVER_ASKED or (name, right[0]) == ("api", "sqs:GetQueueAttributes")
     }
     assert unused == set()
+    read = harness.wire.settings_read.by_function
+    unread = {(name, one) for name, reads in declared().items() for one in reads - read[name]}
+    assert {(name, one) for name, one in unread if one not in NOT_READ} == set()
 
 
 def test_a_transaction_needs_the_rights_of_its_items_and_an_index_its_own() -> None:

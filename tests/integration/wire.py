@@ -18,10 +18,12 @@ from functions.shared.domain.instance.status import Status
 from functions.shared.engine.step import StepRunner
 from functions.shared.novita.calls import NoResponse, NovitaCall, NovitaResponse
 from functions.shared.novita.client import Novita
+from functions.shared.platform.settings import Settings
 from functions.shared.platform.wiring import Wiring, wiring
 from functions.shared.stores.table import Write
 from tests.integration.quick_http import send_quickly
 from tests.integration.rights import Rights
+from tests.integration.settings_read import SettingsRead
 
 # One attempt: a test that means a repeated call says so itself. And nothing that only costs time.
 LEAN = Config(
@@ -69,6 +71,7 @@ class Wire:
         self.before: Hook | None = None
         self.after: Hook | None = None
         self.rights: Rights | None = None
+        self.settings_read = SettingsRead()
         self.illegal_moves: list[tuple[Status, Status]] = []
 
     def leaving(self, name: str, params: Any) -> Made:
@@ -105,11 +108,30 @@ class Wire:
             self.before, self.after = hooks
 
 
+class WatchedSettings(Settings):
+    """All of them, as one process is every function here; who reads which is told to the wire."""
+
+    wire: Wire
+
+    def __getattribute__(self, name: str) -> Any:
+        value = super().__getattribute__(name)
+        if name in Settings.__dataclass_fields__:
+            self.wire.settings_read.note(self.wire.handler, {name})
+        return value
+
+
 class WatchedWiring(Wiring):
     """The real wiring, with every client's calls told to the wire."""
 
     wire: Wire
     tick: Callable[[], None]  # a call to Novita takes a moment, even where time is virtual
+
+    def __getattribute__(self, name: str) -> Any:
+        """What one handler has built, the next finds ready: it counts as having read the same settings."""
+        if not isinstance(getattr(type(self), name, None), cached_property):
+            return super().__getattribute__(name)
+        with self.wire.settings_read.building(self, name, self.wire.handler):
+            return super().__getattribute__(name)
 
     def client(self, service: Any) -> Any:
         return _watched(service, os.environ["AWS_ENDPOINT_URL"])
@@ -158,7 +180,7 @@ def _arrived(context: Any, **_: Any) -> None:
 
 
 def _wire() -> Wire:
-    in_use = wiring()
+    in_use = wiring("")
     assert isinstance(in_use, WatchedWiring)
     return in_use.wire
 

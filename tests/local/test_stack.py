@@ -42,6 +42,7 @@ def _message(body: str) -> dict[str, Any]:
     return {"Records": [record]}
 
 
+CALL_NOVITA = {"api", "create", "monitor", "startup", "reconcile"}
 HARMLESS = {
     "api": {
         "version": "2.0",
@@ -86,18 +87,22 @@ def test_settings_reach_the_functions_and_the_queues(tmp_path: Path) -> None:
 
     with LocalStack(tmp_path, Ports.free(), given) as stack:
         client = stack.emulator.client("lambda")
-        environments = [
-            client.get_function_configuration(FunctionName=name)["Environment"]["Variables"]
-            for name in stack.deployed.functions
+        functions = [
+            client.get_function_configuration(FunctionName=name) for name in stack.deployed.functions
         ]
         sources = client.list_event_source_mappings()["EventSourceMappings"]
         queue = stack.emulator.client("sqs").get_queue_attributes(
             QueueUrl=stack.outputs["CreateQueueUrl"], AttributeNames=["RedrivePolicy", "QueueArn"]
         )["Attributes"]
 
-    assert {each["INSTANCE_POLL_INTERVAL"] for each in environments} == {"2"}
-    assert {each["OUTBOUND_ALLOW_CIDRS"] for each in environments} == {"127.0.0.1/32"}
-    assert {each["NOVITA_API_BASE_URL"] for each in environments} == {stack.simulator.api_url}
+    environments = {each["Handler"].split(".")[1]: each["Environment"]["Variables"] for each in functions}
+    for name, value, read_by in (
+        ("INSTANCE_POLL_INTERVAL", "2", {*CALL_NOVITA, "dead_letters"}),
+        ("OUTBOUND_ALLOW_CIDRS", "127.0.0.1/32", {"api", "startup", "webhook"}),
+        ("NOVITA_API_BASE_URL", stack.simulator.api_url, CALL_NOVITA),
+    ):
+        reached = {function: given[name] for function, given in environments.items() if name in given}
+        assert reached == dict.fromkeys(read_by, value)
     (limit,) = [each["ScalingConfig"] for each in sources if each["EventSourceArn"] == queue["QueueArn"]]
     assert limit == {"MaximumConcurrency": 3}
     assert int(json.loads(queue["RedrivePolicy"])["maxReceiveCount"]) == 2

@@ -50,7 +50,7 @@ def _adapt_template(**settings: str) -> dict[str, Any]:
 def test_code_and_settings_are_the_local_ones() -> None:
     before = deepcopy(TEMPLATE)
 
-    create = _adapt_template(SETTLE_SECONDS="5")["Resources"]["Create"]["Properties"]
+    create = _adapt_template(SETTLE_SECONDS="5", WEBHOOK_TIMEOUT="5")["Resources"]["Create"]["Properties"]
 
     assert create["Code"] == {"S3Bucket": "here", "S3Key": "ours.zip"}
     assert create["Environment"]["Variables"] == {

@@ -22,15 +22,15 @@ _LONGEST_DELAY = 900  # SQS's own limit
 
 
 class Queues:
-    def __init__(self, client: "SQSClient", urls: Mapping[str, str]) -> None:
+    def __init__(self, client: "SQSClient", url: Callable[[str], str]) -> None:
         self._client = client
-        self._urls = urls
+        self._url = url
 
     def send(self, queue: str, message: StepMessage | DeliveryMessage, delay_seconds: float = 0) -> bool:
         delay = max(0, min(_LONGEST_DELAY, math.ceil(delay_seconds)))
         try:
             self._client.send_message(
-                QueueUrl=self._urls[queue], MessageBody=message.as_json(), DelaySeconds=delay
+                QueueUrl=self._url(queue), MessageBody=message.as_json(), DelaySeconds=delay
             )
         except (ClientError, BotoCoreError) as error:
             logger.warning("message not queued", queue=queue, error=type(error).__name__)
@@ -41,7 +41,7 @@ class Queues:
         """Let a failed message come back after the wait; if SQS will not, its own time-out does it."""
         try:
             self._client.change_message_visibility(
-                QueueUrl=self._urls[queue],
+                QueueUrl=self._url(queue),
                 ReceiptHandle=receipt_handle,
                 VisibilityTimeout=max(0, min(43_200, round(wait_seconds))),
             )

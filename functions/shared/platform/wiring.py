@@ -99,7 +99,7 @@ class Wiring:
 
     @cached_property
     def queues(self) -> Queues:
-        return Queues(self.client("sqs"), self.queue_urls)
+        return Queues(self.client("sqs"), lambda name: str(getattr(self.settings, f"{name}_queue_url")))
 
     @property
     def queue_urls(self) -> dict[str, str]:
@@ -134,8 +134,11 @@ class Wiring:
 
     @cached_property
     def cache(self) -> SharedCache:
+        return SharedCache(self.table, self.clock, self.lifetimes)
+
+    def lifetimes(self) -> dict[str, float]:
         s = self.settings
-        lifetimes = {
+        return {
             "products": s.products_ttl,
             "clusters": s.products_ttl,
             "template": s.templates_ttl,
@@ -143,7 +146,6 @@ class Wiring:
             "merged": s.merged_ttl,
             "total": s.total_ttl,
         }
-        return SharedCache(self.table, self.clock, lifetimes)
 
     @cached_property
     def totals(self) -> Totals:
@@ -287,11 +289,11 @@ class Wiring:
 _current: Wiring | None = None
 
 
-def wiring() -> Wiring:
+def wiring(function: str) -> Wiring:
     """The process's wiring, built at the first event: a bad setting stops the function and is named."""
     global _current
     if _current is None:
-        _current = Wiring(Settings.read(os.environ))
+        _current = Wiring(Settings.read(os.environ, function))
         logger.setLevel(_current.settings.log_level)
     return _current
 

@@ -219,15 +219,15 @@ class _Process:
 class SharedCache:
     """A cache that cannot be read or written is an empty one, never an error.
 
-    A key's kind is what stands before its first `#`; `lifetimes` has the seconds that each kind may live.
+    A key's kind is what stands before its first `#`; `lifetimes` gives the seconds that each kind may live.
     """
 
     def __init__(
-        self, table: Table, clock: Callable[[], datetime], lifetimes: Mapping[str, float] | None = None
+        self, table: Table, clock: Callable[[], datetime], lifetimes: Callable[[], Mapping[str, float]] = dict
     ) -> None:
         self._shelf = CacheStore(table, clock)
         self._clock = clock
-        self._lifetimes = dict(lifetimes or {})
+        self._lifetimes = lifetimes
         self._process = _Process()
         self._shared = CacheCounts()  # counted here, not yet told to the table
         self._told_at = clock()
@@ -297,7 +297,7 @@ class SharedCache:
         return entry.epoch != self._epoch or self._expired(entry.key, entry.stored_at)
 
     def _expired(self, key: str, stored_at: datetime) -> bool:
-        lifetime = timedelta(seconds=self._lifetimes.get(key.partition("#")[0], _DAY))
+        lifetime = timedelta(seconds=self._lifetimes().get(key.partition("#")[0], _DAY))
         return stored_at + lifetime <= self._clock()
 
     def _read(self, key: str, held: HeldValue | None) -> HeldValue | None:

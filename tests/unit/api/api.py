@@ -102,7 +102,7 @@ class Api:
 
     def restart(self, **settings: str) -> None:
         """The function anew, with these settings."""
-        wiring.use(ApiWiring(Settings.read({**ENVIRONMENT, **settings}), wait=lambda _: None))
+        wiring.use(ApiWiring(Settings.read({**ENVIRONMENT, **settings}, "api"), wait=lambda _: None))
 
     def new_key(self, *scopes: str) -> str:
         key = keys.new_key()

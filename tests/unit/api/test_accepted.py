@@ -190,7 +190,7 @@ def test_the_one_that_lives_is_found_behind_a_hundred_that_do_not(api: Api) -> N
 
 def terminate(instance_id: str, of: str | None = None) -> None:
     """Nobody works off the queues here. `of` is the id of a copy to make instead."""
-    wired = wiring.wiring()
+    wired = wiring.wiring("api")
     record = wired.instances.get(instance_id)
     assert record is not None
     ended = replace(record, id=of or record.id, status=Status.TERMINATED, next_check_at=None)

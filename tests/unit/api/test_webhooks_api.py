@@ -44,14 +44,14 @@ class Kept(Queues):
 
 @pytest.fixture(autouse=True)
 def queue(api: Api) -> Kept:  # noqa: ARG001 - it has made the wiring
-    wiring.wiring().queues = kept = Kept()
+    wiring.wiring("api").queues = kept = Kept()
     return kept
 
 
 @pytest.fixture
 def instance_id(api: Api) -> str:  # noqa: ARG001
     record = created(instance_id=f"inst_{next(_instances):026d}")
-    return wiring.wiring().instances.add(record).id
+    return wiring.wiring("api").instances.add(record).id
 
 
 def now() -> datetime:
@@ -59,11 +59,11 @@ def now() -> datetime:
 
 
 def add(instance_id: str, sequence: int = 1) -> str:
-    return wiring.wiring().deliveries.add(announcement(URL, sequence, instance_id), now())
+    return wiring.wiring("api").deliveries.add(announcement(URL, sequence, instance_id), now())
 
 
 def stored(delivery_id: str) -> Delivery:
-    delivery = wiring.wiring().deliveries.get(delivery_id)
+    delivery = wiring.wiring("api").deliveries.get(delivery_id)
     assert delivery is not None
     return delivery
 
@@ -71,7 +71,7 @@ def stored(delivery_id: str) -> Delivery:
 def attempted(
     delivery_id: str, state: DeliveryState, *, again_at: datetime | None = None, **result: Any
 ) -> None:
-    deliveries = wiring.wiring().deliveries
+    deliveries = wiring.wiring("api").deliveries
     begun = deliveries.begin(stored(delivery_id), now(), now() + LEASE)
     assert begun is not None
     attempt = Attempt(begun.attempt, now(), 12, **result)
@@ -129,7 +129,7 @@ def test_a_cursor_of_another_listing_or_none_of_ours_is_refused(api: Api, instan
     for sequence in (1, 2):
         add(instance_id, sequence)
     cursor = listed(api, instance_id, "&limit=1")["nextCursor"]
-    other = wiring.wiring().instances.add(created(instance_id=f"inst_{next(_instances):026d}")).id
+    other = wiring.wiring("api").instances.add(created(instance_id=f"inst_{next(_instances):026d}")).id
 
     for instance, given in ((other, cursor), (instance_id, cursor[:-2] + "AA"), (instance_id, "x")):
         answer = api.call("GET", f"/api/webhooks/deliveries?instanceId={instance}&cursor={given}")
@@ -153,7 +153,7 @@ def test_an_attempt_under_way_has_no_outcome_and_one_whose_worker_died_is_lost(
     api: Api, instance_id: str
 ) -> None:
     delivery_id = add(instance_id)
-    deliveries = wiring.wiring().deliveries
+    deliveries = wiring.wiring("api").deliveries
     deliveries.begin(stored(delivery_id), now(), now() + LEASE)
     (under_way,) = listed(api, instance_id)["deliveries"]
 
@@ -192,7 +192,7 @@ def test_what_has_ended_is_sent_again_in_a_new_round(
 def test_a_pending_one_is_made_due_now(api: Api, instance_id: str, queue: Kept, lost: bool) -> None:
     delivery_id = add(instance_id)
     if lost:
-        wiring.wiring().deliveries.begin(stored(delivery_id), now(), now())
+        wiring.wiring("api").deliveries.begin(stored(delivery_id), now(), now())
     else:
         attempted(delivery_id, DeliveryState.PENDING, again_at=now() + timedelta(hours=5), status=500)
 
@@ -207,7 +207,7 @@ def test_a_pending_one_is_made_due_now(api: Api, instance_id: str, queue: Kept, 
 
 def test_one_that_is_being_sent_this_moment_is_left_alone(api: Api, instance_id: str, queue: Kept) -> None:
     delivery_id = add(instance_id)
-    deliveries = wiring.wiring().deliveries
+    deliveries = wiring.wiring("api").deliveries
     begun = deliveries.begin(stored(delivery_id), now(), now() + LEASE)
 
     answer = replayed(api, delivery_id)
@@ -220,7 +220,7 @@ def test_one_that_is_being_sent_this_moment_is_left_alone(api: Api, instance_id:
 def test_of_two_replays_at_once_one_begins_a_round(api: Api, instance_id: str, queue: Kept) -> None:  # noqa: ARG001
     delivery_id = add(instance_id)
     attempted(delivery_id, DeliveryState.DELIVERED, status=200)
-    wired = wiring.wiring()
+    wired = wiring.wiring("api")
 
     class Overtaken(type(wired.deliveries)):  # type: ignore[misc]
         """Between its read and its write, somebody else replays, and that round is over already."""
@@ -244,7 +244,7 @@ def test_a_replay_that_meets_the_end_of_an_attempt_begins_a_round_all_the_same(
     queue: Kept,
 ) -> None:
     delivery_id = add(instance_id)
-    wired = wiring.wiring()
+    wired = wiring.wiring("api")
 
     class Overtaken(type(wired.deliveries)):  # type: ignore[misc]
         def replay(self, *args: Any) -> Any:
@@ -276,7 +276,7 @@ def test_after_many_replays_the_log_keeps_the_last_attempts(instance_id: str) ->
     attempted(delivery_id, DeliveryState.DELIVERED, status=200)
     many = tuple(Attempt(number, now(), 12, status=200) for number in range(1, 61))
 
-    wiring.wiring().deliveries.replay(replace(stored(delivery_id), attempts=many), now())
+    wiring.wiring("api").deliveries.replay(replace(stored(delivery_id), attempts=many), now())
 
     assert [one.number for one in stored(delivery_id).attempts] == list(range(11, 61))
 
@@ -301,7 +301,7 @@ def masters(api: Api) -> Iterator[Callable[..., None]]:  # noqa: ARG001
 
     def put(**kept: str) -> None:
         client.put_secret_value(SecretId="webhook", SecretString=json.dumps(kept))
-        wiring.wiring().secrets._held.clear()
+        wiring.wiring("api").secrets._held.clear()
 
     yield put
     client.delete_secret(SecretId="webhook", ForceDeleteWithoutRecovery=True)

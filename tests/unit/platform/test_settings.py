@@ -1,15 +1,18 @@
 """A bad setting stops a function when it starts, and names itself."""
 
 from dataclasses import MISSING, fields
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import functions
 from functions.shared.domain.errors import BadSettings
 from functions.shared.platform.settings import Settings
 
 REQUIRED = {item.name.upper(): item for item in fields(Settings) if item.default is MISSING}
 ENOUGH = {name: "https://queue.example/1" if name.endswith("_URL") else "x" for name in REQUIRED}
+WEBHOOKS = {"WEBHOOK_QUEUE_URL": "https://queue.example/1"}
 NUMBERS = [item for item in fields(Settings) if isinstance(item.default, (int, float))]
 
 
@@ -120,6 +123,38 @@ def test_all_problems_are_named_at_once() -> None:
         "BOOT_MAX_WAIT",
         "LOG_LEVEL",
     ]
+
+
+BY = {item.name: set(item.metadata["by"].split()) for item in fields(Settings)}
+FUNCTIONS = sorted(path.parent.name for path in Path(functions.__path__[0]).glob("*/handler.py"))
+
+
+def test_only_functions_that_there_are_read_settings() -> None:
+    assert set().union(*BY.values()) <= {*FUNCTIONS, "all"}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_function_has_what_it_declares_and_nothing_else(function: str) -> None:
+    settings = Settings.read(ENOUGH, function)
+
+    for name, by in BY.items():
+        if by & {function, "all"}:
+            assert getattr(settings, name) == getattr(read(), name)
+        else:
+            with pytest.raises(BadSettings, match=f"{name.upper()} .* {function} "):
+                getattr(settings, name)
+
+
+def test_what_a_function_does_not_read_may_be_missing_or_bad() -> None:
+    settings = Settings.read(
+        {"TABLE_NAME": "x", "TOPIC_ARN": "x", **WEBHOOKS, "BOOT_MAX_WAIT": "nan"}, "announce"
+    )
+
+    assert settings.topic_arn == "x"
+    with pytest.raises(
+        BadSettings, match=r"^TOPIC_ARN is missing: [^;]*; WEBHOOK_QUEUE_URL is missing: [^;]*$"
+    ):
+        Settings.read({"TABLE_NAME": "x"}, "announce")
 
 
 def test_other_variables_are_none_of_its_business() -> None:

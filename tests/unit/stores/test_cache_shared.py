@@ -43,7 +43,7 @@ def clock() -> Clock:
 
 
 def process(table: Table, clock: Clock) -> SharedCache:
-    return SharedCache(table, clock, LIFETIMES)
+    return SharedCache(table, clock, lambda: LIFETIMES)
 
 
 def noise(size: int, seed: int = 1) -> str:
