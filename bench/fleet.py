@@ -16,7 +16,7 @@ from bench.environments import (
     emulator,
 )
 from bench.limiting import DELETES, burst_of_creates, crowd, high_limit, traffic
-from functions.shared.platform.log import logger
+from functions.shared.platform.observability import logger
 
 
 @dataclass(frozen=True)

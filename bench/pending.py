@@ -29,7 +29,7 @@ from functions.shared.engine.step import StepCalls
 from functions.shared.novita.calls import NovitaCall, NovitaResponse
 from functions.shared.novita.client import Novita
 from functions.shared.platform.invocation import Invocation, TimeBudget
-from functions.shared.platform.log import logger
+from functions.shared.platform.observability import logger
 from functions.shared.platform.settings import Settings
 from functions.shared.platform.wiring import Wiring
 from functions.shared.stores.instances import purchase_item, read_record

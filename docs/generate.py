@@ -10,7 +10,7 @@ from functions.api.auth import scope_for
 from functions.api.responses import STATUS_OF
 from functions.shared.domain.errors import CODES
 from functions.shared.domain.instance.status import MEANING, NEXT, Status
-from functions.shared.platform.metrics import METRICS
+from functions.shared.platform.observability import METRICS
 from functions.shared.platform.settings import Settings
 from local.paths import ROOT
 

@@ -11,8 +11,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from functions.shared.domain.delivery.webhooks import Announcement, announce_event, announce_other
 from functions.shared.domain.messages import DeliveryMessage
-from functions.shared.platform.log import correlated, logger
-from functions.shared.platform.metrics import metered
+from functions.shared.platform.observability import correlated, logger, metered
 from functions.shared.platform.wiring import wiring
 from functions.shared.stores.instances import read_event
 from functions.shared.stores.table import ConditionFailed, Item, Table, unmarshal

@@ -14,7 +14,7 @@ from functions.api.openapi import add_documentation
 from functions.api.requests import read_json, validation_failed
 from functions.api.routes import caches, instances, jobs, market, operations, service, webhooks
 from functions.shared.domain.errors import OstlerError
-from functions.shared.platform.log import logger
+from functions.shared.platform.observability import logger
 
 
 def build() -> APIGatewayHttpResolver:

@@ -11,8 +11,7 @@ from functions.api.auth import authorize
 from functions.api.requests import RequestIds, as_json, read_ids
 from functions.api.responses import SECURITY_HEADERS, error_answer
 from functions.shared.domain.errors import OstlerError, Unavailable
-from functions.shared.platform.log import correlated, logger
-from functions.shared.platform.metrics import SERVER_ERRORS, measure, metered
+from functions.shared.platform.observability import SERVER_ERRORS, correlated, logger, measure, metered
 from functions.shared.platform.wiring import wiring
 
 _app = build()

@@ -36,8 +36,7 @@ from functions.shared.domain.instance.record import Instance, Purchase, Purchase
 from functions.shared.domain.market import Offer, Order, RegistryAuth, Template
 from functions.shared.engine.consumer import consume_steps
 from functions.shared.engine.step import postponed
-from functions.shared.platform.log import logger
-from functions.shared.platform.metrics import PURCHASES, measure, metered
+from functions.shared.platform.observability import PURCHASES, logger, measure, metered
 from functions.shared.platform.wiring import wiring
 
 if TYPE_CHECKING:

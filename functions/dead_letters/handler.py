@@ -16,8 +16,7 @@ from functions.shared.domain.instance.decision import Policy, leave_to_its_step
 from functions.shared.domain.instance.observations import DeadLettered
 from functions.shared.domain.instance.record import Queue
 from functions.shared.domain.messages import UNKNOWN_QUEUE, DeadLetter, read_dead_letter, unknown_failure
-from functions.shared.platform.log import correlated, logger
-from functions.shared.platform.metrics import DEAD_LETTERS, measure, metered
+from functions.shared.platform.observability import DEAD_LETTERS, correlated, logger, measure, metered
 from functions.shared.platform.wiring import wiring
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from functions.shared.domain.instance.record import Queue
 from functions.shared.engine.consumer import consume_steps
-from functions.shared.platform.metrics import metered
+from functions.shared.platform.observability import metered
 from functions.shared.platform.wiring import wiring
 
 

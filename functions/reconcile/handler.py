@@ -14,14 +14,14 @@ from functions.shared.domain.instance.comparison import ComparisonReport, Differ
 from functions.shared.domain.messages import UNKNOWN_QUEUE
 from functions.shared.engine.compare import CompareWithNovita
 from functions.shared.engine.sweep import Sweep
-from functions.shared.platform.log import logger
-from functions.shared.platform.metrics import (
+from functions.shared.platform.observability import (
     CIRCUITS_OPEN,
     DEAD_LETTERS_KEPT,
     MACHINES,
     ORPHANS,
     SWEEP_DURATION,
     SWEEPS,
+    logger,
     measure,
     metered,
 )

@@ -14,8 +14,7 @@ from functions.shared.domain.instance.health import HealthCheck
 from functions.shared.domain.instance.observations import CheckHealth, HealthChecked, Observation
 from functions.shared.domain.instance.record import Queue
 from functions.shared.engine.consumer import consume_steps
-from functions.shared.platform.log import logger
-from functions.shared.platform.metrics import metered
+from functions.shared.platform.observability import logger, metered
 from functions.shared.platform.wiring import wiring
 
 if TYPE_CHECKING:

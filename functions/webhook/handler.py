@@ -23,8 +23,7 @@ from functions.shared.domain.delivery.webhooks import (
 )
 from functions.shared.domain.messages import DeliveryMessage
 from functions.shared.engine.consumer import consume
-from functions.shared.platform.log import correlated, logger
-from functions.shared.platform.metrics import WEBHOOK_ATTEMPTS, measure, metered
+from functions.shared.platform.observability import WEBHOOK_ATTEMPTS, correlated, logger, measure, metered
 from functions.shared.platform.wiring import wiring
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from docs.generate import RUNBOOK
-from functions.shared.platform.metrics import METRICS, NAMESPACE
+from functions.shared.platform.observability import METRICS, NAMESPACE
 from tests.infra.template import NAMES, QUEUES, Properties, Template
 
 DIMENSIONS = {metric.name: metric.dimension for metric in METRICS}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from functions.shared.platform.metrics import METRICS, NAMESPACE
+from functions.shared.platform.observability import METRICS, NAMESPACE
 from local.paths import CLOUD_ASSEMBLY
 from local.synthesis import stack_template
 

@@ -24,7 +24,7 @@ from unittest.mock import patch
 
 from functions.api.use_cases import create_instance
 from functions.shared.platform import wiring
-from functions.shared.platform.log import logger
+from functions.shared.platform.observability import logger
 from local.emulator import ACCESS_KEY, REGION, SECRET_KEY, Emulator
 from local.novita.client import Simulator
 from local.novita.process import running

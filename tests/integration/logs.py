@@ -5,7 +5,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from functions.shared.platform.log import logger
+from functions.shared.platform.observability import logger
 
 
 @contextmanager

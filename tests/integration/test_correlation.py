@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from functions.shared.platform.log import logger
+from functions.shared.platform.observability import logger
 from local.novita.client import Simulator
 from tests.integration.conftest import Build
 from tests.integration.dead_letters import break_purchases, deliver_all, mend_purchases

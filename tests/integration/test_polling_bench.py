@@ -6,7 +6,7 @@ import pytest
 
 from bench import polling
 from bench.pending import quiet
-from functions.shared.platform.log import logger
+from functions.shared.platform.observability import logger
 
 
 @pytest.fixture(autouse=True)

@@ -116,9 +116,9 @@ def test_only_the_wiring_reads_the_environment() -> None:
 
 # What a layer may import of the others in functions/shared, beside itself and the domain.
 MAY_IMPORT = {
-    "stores": {"platform.log", "platform.metrics"},
-    "novita": {"platform.log", "platform.metrics", "outbound.http"},
-    "outbound": {"platform.log"},
+    "stores": {"platform.observability"},
+    "novita": {"platform.observability", "outbound.http"},
+    "outbound": {"platform.observability"},
     "engine": {"stores", "novita", "platform"},
     "platform": {"stores", "novita", "outbound", "engine"},
 }

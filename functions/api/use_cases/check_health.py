@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import BotoCoreError, ClientError
 
 from functions.shared.domain.errors import Unavailable
-from functions.shared.platform.log import logger
+from functions.shared.platform.observability import logger
 
 if TYPE_CHECKING:
     from functions.shared.platform.aws import QueueDepths

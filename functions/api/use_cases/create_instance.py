@@ -17,8 +17,7 @@ from functions.shared.domain.instance.commands import begin_create
 from functions.shared.domain.instance.decision import Decision, Policy
 from functions.shared.domain.instance.record import Spec
 from functions.shared.domain.market import Offer
-from functions.shared.platform.log import correlation_id, logger
-from functions.shared.platform.metrics import INSTANCES_ACCEPTED, measure
+from functions.shared.platform.observability import INSTANCES_ACCEPTED, correlation_id, logger, measure
 from functions.shared.stores.idempotency import ApiResult, IdempotencyKeys, IdempotentRequest
 
 if TYPE_CHECKING:

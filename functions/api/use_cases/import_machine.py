@@ -13,7 +13,7 @@ from functions.shared.domain.ids import new_instance_id, read_mark
 from functions.shared.domain.instance.commands import begin_import
 from functions.shared.domain.instance.decision import Policy
 from functions.shared.domain.instance.machine import Machine
-from functions.shared.platform.log import correlation_id
+from functions.shared.platform.observability import correlation_id
 from functions.shared.stores.idempotency import ApiResult, IdempotencyKeys, IdempotentRequest
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from functions.shared.domain.instance.comparison import compare
 from functions.shared.domain.instance.decision import Policy
 from functions.shared.domain.instance.merge import Merged, Source, merge, without_novita
 from functions.shared.domain.instance.record import Instance
-from functions.shared.platform.log import logger
+from functions.shared.platform.observability import logger
 from functions.shared.stores.table import UNREADABLE
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from functions.shared.domain.instance.boot_times import expected_ready_at
 from functions.shared.domain.instance.decision import Decision, Policy
 from functions.shared.domain.instance.record import Action, Instance
 from functions.shared.domain.instance.status import Status
-from functions.shared.platform.log import correlation_id
+from functions.shared.platform.observability import correlation_id
 from functions.shared.stores.idempotency import ApiResult, IdempotencyKeys, IdempotentRequest
 
 if TYPE_CHECKING:

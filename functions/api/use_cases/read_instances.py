@@ -25,7 +25,7 @@ from functions.shared.domain.instance.observations import NotFoundById, Observat
 from functions.shared.domain.instance.progress import left_to_its_step
 from functions.shared.domain.instance.record import Instance
 from functions.shared.domain.instance.status import WITHOUT_MACHINE
-from functions.shared.platform.log import logger
+from functions.shared.platform.observability import logger
 
 if TYPE_CHECKING:
     from functions.api.cursors import Cursors

@@ -12,7 +12,7 @@ from functions.shared.domain.errors import Conflict, NotFound
 from functions.shared.domain.instance.commands import begin_again
 from functions.shared.domain.instance.decision import Decision, Policy
 from functions.shared.domain.messages import DeadLetter, DeliveryMessage
-from functions.shared.platform.log import correlation_id, logger
+from functions.shared.platform.observability import correlation_id, logger
 from functions.shared.stores.idempotency import ApiResult, IdempotencyKeys, IdempotentRequest
 
 if TYPE_CHECKING:

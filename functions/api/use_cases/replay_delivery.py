@@ -11,7 +11,7 @@ from functions.shared.domain.delivery.webhooks import Delivery
 from functions.shared.domain.errors import NotFound
 from functions.shared.domain.ids import timestamp
 from functions.shared.domain.messages import DeliveryMessage
-from functions.shared.platform.log import logger
+from functions.shared.platform.observability import logger
 from functions.shared.stores.idempotency import ApiResult, IdempotencyKeys, IdempotentRequest
 from functions.shared.stores.table import ConditionFailed
 

@@ -21,8 +21,7 @@ from functions.shared.domain.instance.comparison import (
 from functions.shared.domain.instance.decision import Policy
 from functions.shared.domain.instance.machine import Machine
 from functions.shared.domain.instance.record import Instance
-from functions.shared.platform.log import correlated, logger
-from functions.shared.platform.metrics import BRAKES, measure
+from functions.shared.platform.observability import BRAKES, correlated, logger, measure
 from functions.shared.stores.table import UNREADABLE
 
 if TYPE_CHECKING:

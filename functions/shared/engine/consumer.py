@@ -15,7 +15,7 @@ from functions.shared.domain.instance.record import Queue
 from functions.shared.domain.messages import JobFailure, StepMessage, correlation_of
 from functions.shared.domain.resilience import retry_wait
 from functions.shared.engine.step import StepCalls
-from functions.shared.platform.log import correlated, logger
+from functions.shared.platform.observability import correlated, logger
 
 if TYPE_CHECKING:
     from functions.shared.engine.step import CallHandlers

@@ -30,8 +30,14 @@ from functions.shared.domain.instance.observations import (
 )
 from functions.shared.domain.instance.purchases import wants_machine
 from functions.shared.domain.instance.record import Instance
-from functions.shared.platform.log import correlated, logger
-from functions.shared.platform.metrics import ORPHANS_DELETED, ORPHANS_FOUND, SURPLUS, measure
+from functions.shared.platform.observability import (
+    ORPHANS_DELETED,
+    ORPHANS_FOUND,
+    SURPLUS,
+    correlated,
+    logger,
+    measure,
+)
 
 if TYPE_CHECKING:
     from functions.shared.engine.step import StepRunner

@@ -19,7 +19,7 @@ from functions.shared.domain.instance.machine import (
 from functions.shared.domain.instance.observations import Seen
 from functions.shared.domain.instance.record import Instance
 from functions.shared.domain.instance.sightings import last_action_at, list_suffices
-from functions.shared.platform.log import logger
+from functions.shared.platform.observability import logger
 from functions.shared.stores.table import TABLE_FAILED, ConditionFailed, Due, Item, Table, Write, millis
 
 if TYPE_CHECKING:

@@ -41,8 +41,14 @@ from functions.shared.domain.instance.observations import (
 from functions.shared.domain.instance.record import Action, Event, Instance, PurchaseOutcome, Queue
 from functions.shared.domain.instance.status import Status
 from functions.shared.domain.messages import StepMessage
-from functions.shared.platform.log import correlated, logger
-from functions.shared.platform.metrics import ILLEGAL_MOVES, INSTANCES_FAILED, TIME_TO_READY, measure
+from functions.shared.platform.observability import (
+    ILLEGAL_MOVES,
+    INSTANCES_FAILED,
+    TIME_TO_READY,
+    correlated,
+    logger,
+    measure,
+)
 
 if TYPE_CHECKING:
     from functions.shared.engine.shared_polling import SharedPolling

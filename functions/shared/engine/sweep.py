@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import BotoCoreError, ClientError
 
 from functions.shared.domain.messages import DeliveryMessage
-from functions.shared.platform.log import logger
-from functions.shared.platform.metrics import OLDEST_OVERDUE, OVERDUE, measure
+from functions.shared.platform.observability import OLDEST_OVERDUE, OVERDUE, logger, measure
 from functions.shared.stores.deliveries import read_delivery
 from functions.shared.stores.instances import read_record
 

@@ -16,12 +16,12 @@ from functions.shared.novita.calls import (
     classify,
     meaning_of,
 )
-from functions.shared.platform.log import logger
-from functions.shared.platform.metrics import (
+from functions.shared.platform.observability import (
     ACCOUNT_REFUSALS,
     NOVITA_CALLS,
     NOVITA_ERRORS,
     NOVITA_LATENCY,
+    logger,
     measure,
 )
 

@@ -17,7 +17,7 @@ from functions.shared.novita.attempts import Attempts, CallCircuits, CallSlots, 
 from functions.shared.novita.calls import NovitaCall, ReasonMeaning, Repeat, meaning_of, unreadable
 from functions.shared.novita.payloads import integer, text
 from functions.shared.novita.transport import Transport
-from functions.shared.platform.log import logger
+from functions.shared.platform.observability import logger
 
 # As few calls as can be: a list of 1,000 is two, and 500 machines of 16 kB are still an answer that is read.
 LARGE_PAGE, SMALL_PAGE = 500, 100

@@ -33,7 +33,7 @@ from functions.shared.domain import resilience as retry_after
 from functions.shared.domain.errors import NotNow, NovitaRefused
 from functions.shared.novita.calls import NoResponse, NovitaCall, NovitaResponse
 from functions.shared.outbound.http import first_reached
-from functions.shared.platform.log import logger
+from functions.shared.platform.observability import logger
 
 
 class Alarm:

@@ -10,7 +10,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from functions.shared.domain.delivery.webhooks import Announcement
 from functions.shared.domain.messages import DeliveryMessage, StepMessage
-from functions.shared.platform.log import logger
+from functions.shared.platform.observability import logger
 
 if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient

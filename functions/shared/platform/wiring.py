@@ -16,7 +16,7 @@ from functions.shared.domain.instance.decision import Policy
 from functions.shared.engine.step import StepRunner
 from functions.shared.platform.aws import Queues, Secrets
 from functions.shared.platform.invocation import Invocation, TimeBudget
-from functions.shared.platform.log import correlation_id, logger
+from functions.shared.platform.observability import correlation_id, logger
 from functions.shared.platform.settings import Settings
 from functions.shared.stores.api_keys import ApiKeys
 from functions.shared.stores.cache import SharedCache

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from threading import Lock
 from typing import Any
 
-from functions.shared.platform.log import logger
+from functions.shared.platform.observability import logger
 from functions.shared.stores.table import TABLE_FAILED, ConditionFailed, Item, Table, Write, millis, moment
 
 _INLINE = 2_000  # characters: what is small is kept in the entry itself, which the index repeats

@@ -22,8 +22,7 @@ from functions.shared.domain.resilience import (
     Permit,
     ProbePermit,
 )
-from functions.shared.platform.log import logger
-from functions.shared.platform.metrics import CIRCUITS_CLOSED, CIRCUITS_OPENED, measure
+from functions.shared.platform.observability import CIRCUITS_CLOSED, CIRCUITS_OPENED, logger, measure
 from functions.shared.stores.table import TABLE_FAILED, Item, marshal, unmarshal
 
 if TYPE_CHECKING:

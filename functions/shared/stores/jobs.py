@@ -6,7 +6,7 @@ from typing import Any
 
 from functions.shared.domain.errors import Fault
 from functions.shared.domain.messages import DeadLetter, JobFailure
-from functions.shared.platform.log import logger
+from functions.shared.platform.observability import logger
 from functions.shared.stores.table import (
     NEW,
     TABLE_FAILED,

@@ -6,7 +6,7 @@ from datetime import datetime
 from functions.shared.domain.ids import new_deployment_id, timestamp
 from functions.shared.domain.instance.boot_times import BOOT_TIMES_KEPT, BootEstimate, BootTime, estimate_from
 from functions.shared.domain.instance.comparison import MarkedMachine
-from functions.shared.platform.log import logger
+from functions.shared.platform.observability import logger
 from functions.shared.stores.table import (
     NEW,
     RETENTION,

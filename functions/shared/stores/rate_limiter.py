@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Literal, cast
 from botocore.exceptions import ClientError
 
 from functions.shared.domain.errors import NotNow
-from functions.shared.platform.log import logger
-from functions.shared.platform.metrics import LIMITER_REFUSALS, LIMITER_WAIT, measure
+from functions.shared.platform.observability import LIMITER_REFUSALS, LIMITER_WAIT, logger, measure
 from functions.shared.stores.table import TABLE_FAILED, Item, marshal, unmarshal
 
 if TYPE_CHECKING:

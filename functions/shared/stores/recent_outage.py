@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from functions.shared.platform.log import logger
+from functions.shared.platform.observability import logger
 from functions.shared.stores.table import TABLE_FAILED, Table, Write, millis, moment
 
 _KEY = ("silence#novita", "silence")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from functions.shared.platform.log import correlated, correlation_id, logger
+from functions.shared.platform.observability import correlated, correlation_id, logger
 
 
 @pytest.fixture

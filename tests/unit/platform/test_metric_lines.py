@@ -6,8 +6,15 @@ from typing import Any
 
 import pytest
 
-from functions.shared.platform import metrics
-from functions.shared.platform.metrics import DEAD_LETTERS, METRICS, SWEEPS, TIME_TO_READY, measure, metered
+from functions.shared.platform import observability as metrics
+from functions.shared.platform.observability import (
+    DEAD_LETTERS,
+    METRICS,
+    SWEEPS,
+    TIME_TO_READY,
+    measure,
+    metered,
+)
 
 
 @pytest.fixture(autouse=True)

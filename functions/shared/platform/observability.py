@@ -1,14 +1,42 @@
-"""What an operator asks, as CloudWatch metrics: lines of the embedded metric format beside the log."""
+"""What an operator sees: logs that carry the correlation id, and metrics in lines of their own beside them."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeVar
 
+from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
 
-from functions.shared.platform.log import logger
+logger = Logger(service="ostler", serialize_stacktrace=False)
+
+_keys: ContextVar[dict[str, str]] = ContextVar("keys")
+
+
+def correlation_id() -> str:
+    return _keys.get({}).get("correlation_id", "")
+
+
+@contextmanager
+def correlated(value: str, **keys: str) -> Iterator[None]:
+    """Everything logged or sent within carries this correlation id (and these keys in the log).
+
+    What was carried before is carried again afterwards, which Powertools' own context keys are not.
+    """
+    outer = _keys.get({})
+    inner = {**outer, "correlation_id": value, **keys}
+    token = _keys.set(inner)
+    logger.append_keys(**inner)
+    try:
+        yield
+    finally:
+        _keys.reset(token)
+        logger.remove_keys(inner.keys() - outer.keys())
+        logger.append_keys(**outer)
+
 
 Result = TypeVar("Result")
 
@@ -94,7 +122,7 @@ def _write() -> None:
         for provider in _grouped().values():
             if provider.metric_set:  # of a hundred values it has written itself
                 provider.flush_metrics()
-    except Exception:  # noqa: BLE001  # numbers that are missing are missed; work that is undone costs money
+    except Exception:  # numbers that are missing are missed; work that is undone costs money
         logger.exception("metrics not written")
 
 
