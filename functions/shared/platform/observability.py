@@ -1,4 +1,4 @@
-"""What an operator sees: logs that carry the correlation id, and metrics in lines of their own beside them."""
+"""What an operator sees: logs that carry the correlation id, and metrics in lines of their own beside."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
