@@ -31,10 +31,15 @@ NEVER_ASKED = {
 }
 
 # Settings that the life below does not read, and why a function declares them all the same.
-NOT_READ = {"log_level": "read where a function begins, by what the harness replaces"}
+NOT_READ = {
+    "log_level": "read where a function begins, by what the harness replaces",
+    "jwt_scope_prefix": "read by the API with auth=jwt alone, see tests/unit/api/test_gateway_callers.py",
+}
 
 
-def test_every_right_is_used_or_has_its_reason(build: Build, roles: dict[str, frozenset[Right]]) -> None:
+def test_every_right_is_used_and_every_setting_read_or_has_its_reason(
+    build: Build, roles: dict[str, frozenset[Right]]
+) -> None:
     harness = build(RETRY_BASE_SECONDS="0", MAX_RETRY_ATTEMPTS="1", SHARE_LIST_FROM="1")
     harness.cold = lambda _: True  # each function finds everything out for itself
 
@@ -52,6 +57,7 @@ def test_every_right_is_used_or_has_its_reason(build: Build, roles: dict[str, fr
     read = harness.wire.settings_read.by_function
     unread = {(name, one) for name, reads in declared().items() for one in reads - read[name]}
     assert {(name, one) for name, one in unread if one not in NOT_READ} == set()
+    assert {one for _, one in unread} == NOT_READ.keys(), "a reason that is none any more"
 
 
 def test_a_transaction_needs_the_rights_of_its_items_and_an_index_its_own() -> None:

@@ -124,7 +124,7 @@ class Settings(_OfOneFunction):
     resend_seconds: float = seconds(
         60, 0.5, 900, "How long the sweep waits for its message before it sends another", SWEEP
     )
-    max_retry_attempts: int = count(3, 0, 10, "Retries, then it is a dead letter", f"{QUEUED} dead_letters")
+    max_retry_attempts: int = count(3, 0, 10, "Retries before a dead letter", f"{QUEUED} dead_letters")
     retry_base_seconds: float = seconds(5, 0, 300, "First wait after a failure; grows eightfold", QUEUED)
     retry_cap_seconds: float = seconds(300, 0, 43200, "Longest wait after a failure", QUEUED)
     novita_connect_timeout: float = seconds(3, 0.05, 30, "To reach Novita", NOVITA)
@@ -164,7 +164,7 @@ class Settings(_OfOneFunction):
     orphan_policy: str = choice(
         "announce", ("announce", "delete"), "What happens to a machine of ours without a record", SWEEP
     )
-    orphan_age: float = seconds(3600, 0, 2592000, "How long an orphan is known before it is deleted", SWEEP)
+    orphan_age: float = seconds(3600, 0, 2592000, "Orphans known for less than this are not deleted", SWEEP)
     auth: str = choice(
         "keys", ("keys", "iam", "jwt"), "Who vouches for callers; the deploy option auth sets it", "api"
     )
