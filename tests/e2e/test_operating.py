@@ -1,6 +1,7 @@
 """Start, stop, restart and delete on the deployed template, by id and by name, and how they are followed."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from tests.e2e.service import Json, Service
 
@@ -161,11 +162,16 @@ def test_a_delete_during_the_create_leaves_no_machine(service: Service) -> None:
     novita.fault("status", "/gpu/instance/create", match_body="not-made", status=502)
     novita.fault("slow", "/gpu/instance/create", match_body="too-late", delayMs=4000)  # past our time-out
     names = ("slow-answer", "lost-answer", "not-made", "too-late", "booting")
-    ids = [service.create(name=name) for name in names]
-    assert service.wait(lambda: len(novita.calls("/gpu/instance/create")) == 5)
 
-    for instance_id in ids:
-        service.operate(instance_id, "delete")
+    def asked(times: int) -> bool:
+        return len(novita.calls("/gpu/instance/create")) == times
+
+    ids = []
+    for number, name in enumerate(names, start=1):
+        ids.append(service.create(name=name))
+        assert service.wait(partial(asked, number))
+
+        service.operate(ids[-1], "delete")  # before its purchase would be made again
 
     for instance_id in ids:
         service.wait_for(instance_id, "terminated")
