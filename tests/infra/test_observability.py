@@ -69,7 +69,10 @@ def test_every_queue_every_function_and_the_api_are_watched(
 
     for queue in QUEUES:
         assert watched(alarms[f"OldestMessage-{queue}"], template) == ("QueueName", template.queue_id(queue))
-        assert watched(alarms[f"Unburied-{queue}"], template) == ("QueueName", template.dead_queue_id(queue))
+        assert watched(alarms[f"DeadLettersNotStored-{queue}"], template) == (
+            "QueueName",
+            template.dead_queue_id(queue),
+        )
     for name in NAMES:
         assert functions[watched(alarms[f"FunctionErrors-{name}"], template)[1]] == name
     for name in ("api", "reconcile"):

@@ -1,4 +1,4 @@
-"""Whose a machine is: the deployment's mark, made once, and machines that carry it without a record."""
+"""The deployment's id, made once, and orphans: machines that carry its mark and have no record."""
 
 from collections.abc import Callable
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""TLS: the name is what is vouched for, the address is what is dialled."""
+"""TLS: the certificate is for the name, the address is what is dialled."""
 
 import datetime
 import ipaddress

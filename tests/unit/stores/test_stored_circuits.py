@@ -67,7 +67,7 @@ class Harness:
 
     def environment(self, policy: CircuitPolicy | None = None) -> tuple[Circuits, Client]:
         client: Any = Client(self.table.client)
-        new_id = lambda: f"{next(self._ids):026}"  # noqa: E731 - one line says it
+        new_id = lambda: f"{next(self._ids):026}"  # noqa: E731  # one line says it
         made = Circuits(
             client, self.table.name, policy or CircuitPolicy(), lambda: self.now, new_id, lambda: 0.5
         )

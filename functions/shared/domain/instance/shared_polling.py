@@ -1,4 +1,4 @@
-"""Many machines watched through one list: how often it is read, what it can tell, and whom that concerns."""
+"""Polling many machines through one list: how often it is read, when it suffices, and what changed in it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -47,10 +47,10 @@ def last_action_at(record: Instance, machine_id: str) -> datetime:
 def list_suffices(record: Instance, machine: Machine) -> bool:
     """Whether the list's word is enough. It may lack addresses, and it may lag: that a machine runs is only
     believed where it never ran before, and that it is gone never."""
-    reading = machine_state(machine)
-    if reading is MachineState.GONE:
+    state = machine_state(machine)
+    if state is MachineState.GONE:
         return False
-    if reading is not MachineState.RUNNING or machine.id != record.machine.id:
+    if state is not MachineState.RUNNING or machine.id != record.machine.id:
         return True
     if record.status is Status.STARTING and not record.starting_again:
         shown = replace(machine, endpoints=known_endpoints(machine.endpoints, record.machine.endpoints))
@@ -59,7 +59,7 @@ def list_suffices(record: Instance, machine: Machine) -> bool:
 
 
 def count_coming_up(machines: Machines, deployment: str) -> int:
-    """How many of ours somebody waits for."""
+    """How many of our machines are on their way up."""
     return sum(
         machine_state(machine) is MachineState.ON_ITS_WAY and read_mark(machine.name, deployment) is not None
         for machine in machines.values()

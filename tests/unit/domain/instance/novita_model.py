@@ -124,12 +124,12 @@ class Model:
         first = created()
         self.record: Instance = changed(first.record, spec=spec, boot=boot)
         self.machines: dict[str, Sim] = {}
-        self.books: dict[int, Purchase] = {}
+        self.purchases: dict[int, Purchase] = {}
         self.told: set[str] = set()
         self.faults: list[str] = []
         self.delete: Callable[[], None] = lambda: None
 
-    # The worker, as Advance has it
+    # The worker, as the StepRunner has it
 
     def step(
         self, faults: list[str], *, dies: bool = False, overtaken_by: Callable[[], None] | None = None
@@ -175,9 +175,9 @@ class Model:
         if record.status is Status.TERMINATED is not before.status:
             assert not record.cleanup.tasks
             assert not record.purchases.unsettled
-            bought = {one.machine_id for one in self.books.values() if one.machine_id}
+            bought = {one.machine_id for one in self.purchases.values() if one.machine_id}
             assert bought <= set(record.cleanup.gone), "terminated with a machine that nobody saw gone"
-            assert all(one.settled for one in self.books.values())
+            assert all(one.settled for one in self.purchases.values())
         self.record = replace(record, version=record.version + 1)
         return self.record
 
@@ -221,15 +221,15 @@ class Model:
         return fault
 
     def _books(self) -> PurchasesRead:
-        return PurchasesRead(tuple(self.books.values()))
+        return PurchasesRead(tuple(self.purchases.values()))
 
     def _settle(self, purchase: Purchase) -> None:
-        if not self.books[purchase.number].settled:
-            self.books[purchase.number] = purchase
+        if not self.purchases[purchase.number].settled:
+            self.purchases[purchase.number] = purchase
 
     def _buy(self, decision: Decision, fault: str) -> tuple[Decision, Observation]:
         assert decision.record.status is Status.CREATING
-        assert all(one.settled for one in self.books.values()), "bought beside an open purchase"
+        assert all(one.settled for one in self.purchases.values()), "bought beside an open purchase"
         if fault == "sold out":
             return decision, CallPostponed(Fault("NO_OPTIMAL_PRODUCT_ANY_REGION", "none"), 30)
         number = decision.record.purchases.count + 1
@@ -237,9 +237,9 @@ class Model:
             "inst", number, f"ours-{number}", PurchaseOutcome.INTENDED, self.now, self.now + LEASE
         )
         intending = intend(decision, purchase)
-        assert number not in self.books
+        assert number not in self.purchases
         stored = self.save(replace(intending, call=None))
-        self.books[number] = purchase
+        self.purchases[number] = purchase
         decision = replace(decision, record=stored, events=(), operations=())
         if fault == "dies before buying":
             raise Crash
@@ -334,8 +334,8 @@ class Model:
                 *(d.machine_id for d in self.record.cleanup.tasks),
             }
             if machine.id not in known:
-                purchase = self.books[machine.purchase]
-                self.books[purchase.number] = replace(
+                purchase = self.purchases[machine.purchase]
+                self.purchases[purchase.number] = replace(
                     purchase, outcome=PurchaseOutcome.BOUGHT, machine_id=machine.id, ended_at=self.now
                 )
                 self.observe(UnknownMachine(machine.id, recorded=True))

@@ -222,7 +222,7 @@ def test_one_machine_that_cannot_be_deleted_does_not_keep_another_from_it() -> N
     assert first.call == Act(Action.DELETE, "m-2")
     assert second.call is None
     assert second.record.next_check_at == after(60)
-    assert [duty.asked_at for duty in second.record.cleanup.tasks] == [None, None]
+    assert [task.asked_at for task in second.record.cleanup.tasks] == [None, None]
 
 
 def test_what_was_waited_for_is_forgotten_once_it_has_come() -> None:
