@@ -23,11 +23,11 @@ def test_all_faults_at_once_lose_nothing_and_double_nothing(disturbed: Harness, 
     random = Random(SEED)
     callers = callers_of(disturbed, random, INSTANCES, OVER_SECONDS)
 
-    verdict, turmoil = run(disturbed, proxy, random, ALL, callers)
+    verdict, chaos_run = run(disturbed, proxy, random, ALL, callers)
 
     assert verdict.wrong == []
     assert verdict.instances == INSTANCES
-    assert sum(turmoil.injected.values()) >= 500
+    assert sum(chaos_run.injected.values()) >= 500
 
 
 def test_the_same_seed_is_the_same_run(
@@ -36,7 +36,7 @@ def test_the_same_seed_is_the_same_run(
     def once() -> tuple[Counter[str], list[str], datetime]:
         with chaos.disturbed(emulator, novita, table_definition, proxy) as harness:
             random = Random(SEED)
-            _, turmoil = run(harness, proxy, random, ALL, callers_of(harness, random, FEW, 60.0))
-            return turmoil.injected, [queue for queue, _ in turmoil.sent], harness.now()
+            _, chaos_run = run(harness, proxy, random, ALL, callers_of(harness, random, FEW, 60.0))
+            return chaos_run.injected, [queue for queue, _ in chaos_run.sent], harness.now()
 
     assert once() == once()

@@ -264,4 +264,4 @@ def test_dead_letters_are_listed_newest_first_in_pages(harness: Harness) -> None
 def _refuse_transactions(made: Made) -> None:
     if made.name.startswith("TransactWriteItems"):
         error = {"Error": {"Code": "ThrottlingException", "Message": "not now"}}
-        raise ClientError(error, "TransactWriteItems")  # type: ignore[arg-type]
+        raise ClientError(error, "TransactWriteItems")  # type: ignore[arg-type]  # a part of a response

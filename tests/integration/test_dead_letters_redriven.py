@@ -42,7 +42,7 @@ def test_redriven_it_is_bought_after_all_with_a_new_token(harness: Harness) -> N
     assert record.token not in old
     sent = [json.loads(one["body"]) for one in harness.receive("create")]
     assert [one["token"] for one in sent] == [record.token]
-    harness.wire.hinted.add("create")
+    harness.wire.has_messages.add("create")
     harness.settle()
     assert harness.record(instance_id).status is Status.RUNNING
     assert len(harness.simulator.live()) == 1

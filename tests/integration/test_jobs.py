@@ -70,7 +70,7 @@ def test_the_oldest_age_is_that_of_the_longest_overdue_step_of_the_queue(harness
 
     ages = {name: queue["oldestAgeSeconds"] for name, queue in stats(harness)["queues"].items()}
     assert ages == {"create": 120, "monitor": 0, "startup": 0, "webhook": 120}
-    # A sweep hints at it, and puts off its next hint: nothing has been done all the same.
+    # A sweep queues it again and moves its due time: nothing has been done all the same.
     harness.sweep()
     ages = {name: queue["oldestAgeSeconds"] for name, queue in stats(harness)["queues"].items()}
     assert (ages["create"], ages["webhook"]) == (120, 120)

@@ -130,8 +130,8 @@ def test_two_sweeps_at_once_hint_at_an_overdue_step_once(harness: Harness) -> No
     harness.wire.after = meanwhile
     harness.sweep()
 
-    hints = [json.loads(one["body"]) for one in harness.receive("create")]
-    assert [hint["token"] for hint in hints] == [harness.record(instance_id).token]
+    messages = [json.loads(one["body"]) for one in harness.receive("create")]
+    assert [one["token"] for one in messages] == [harness.record(instance_id).token]
     harness.settle(only_sweeps=True)
 
 

@@ -56,7 +56,7 @@ def test_a_transaction_needs_the_rights_of_its_items_and_an_index_its_own() -> N
     }
     assert of("Query", IndexName="due") == {("dynamodb:Query", "Table/index/due")}
     assert of("Query") == {("dynamodb:Query", "Table")}
-    dead = "http://127.0.0.1:4566/000000000000/world-0a-create-dead"
+    dead = "http://127.0.0.1:4566/000000000000/harness-0a-create-dead"
     assert set(needs("sqs", "SendMessageBatch", {"QueueUrl": dead})) == {
         ("sqs:SendMessage", "QueuesCreateDead")
     }
@@ -172,8 +172,8 @@ def _lose_messages(harness: Harness, instance_id: str) -> None:
     harness.announce()
     harness.advance(120)
     assert harness.call("GET", "/api/jobs/stats")[0] == 200
-    harness.wire.hinted.clear()
+    harness.wire.has_messages.clear()
 
     harness.sweep()
 
-    assert harness.wire.hinted == set(CONSUMERS)
+    assert harness.wire.has_messages == set(CONSUMERS)
