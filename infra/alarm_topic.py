@@ -1,4 +1,4 @@
-"""The topic that alarms are told to, and who listens."""
+"""The topic that alarms are published to, and who subscribes."""
 
 from aws_cdk import RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam

@@ -90,7 +90,7 @@ def test_a_message_may_be_as_old_as_the_longest_delay_and_one_crash_make_it(
         assert alarms[f"OldestMessage-{queue}"]["Threshold"] > longest_delay + hidden
 
 
-def test_missing_data_is_judged_by_what_the_silence_means(alarms: dict[str, Properties]) -> None:
+def test_missing_data_is_judged_by_what_its_absence_means(alarms: dict[str, Properties]) -> None:
     judged = {name: alarm["TreatMissingData"] for name, alarm in alarms.items()}
     states = {"CircuitOpen", "Orphans", "StepsLate"}
 

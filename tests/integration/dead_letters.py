@@ -56,8 +56,8 @@ def failed_create(harness: Harness) -> tuple[str, dict[str, Any]]:
     break_purchases(harness)
     deliver_all(harness)
     mend_purchases(harness)
-    (letter,) = dead(harness)
-    return instance_id, letter
+    (dead_letter,) = dead(harness)
+    return instance_id, dead_letter
 
 
 def handle_dead_letters(harness: Harness, record: dict[str, Any]) -> bool:

@@ -120,7 +120,7 @@ def test_a_failure_is_followed_to_its_dead_letter_and_what_the_instance_comes_to
     assert "dead letter" in [line["message"] for line in lines["dead_letters"]]
     assert strangers(lines, correlation_id) == []
     _, answer = harness.call("GET", "/api/jobs/dead")
-    assert [letter["correlationId"] for letter in answer["deadLetters"]] == [correlation_id]
+    assert [dead_letter["correlationId"] for dead_letter in answer["deadLetters"]] == [correlation_id]
 
 
 def test_what_cannot_be_announced_says_which_request_it_belongs_to(

@@ -79,7 +79,7 @@ def _followed(harness: Harness, instance_id: str) -> bool:
 
 
 def _dead(harness: Harness, name: str) -> str:
-    """The letter of a create that failed for the last time."""
+    """The dead letter of a create that failed for the last time."""
     instance_id = harness.create(name=name)
     for record in harness.receive("create"):
         harness.sqs.delete_message(QueueUrl=harness.queues["create"], ReceiptHandle=record["receiptHandle"])
@@ -94,8 +94,8 @@ def _redrive(harness: Harness, letter_id: str, key: str) -> tuple[int, Any]:
 
 
 def _bought_once(harness: Harness, letter_id: str) -> bool:
-    letter = next(one for one in dead_letters.dead_items(harness) if one["pk"] == letter_id)
-    history = harness.history(letter["instanceId"])
+    dead_letter = next(one for one in dead_letters.dead_items(harness) if one["pk"] == letter_id)
+    history = harness.history(dead_letter["instanceId"])
     again = ["instance.creating", "instance.starting", "instance.running"]
     return history == ["instance.creating", "instance.failed", *again]
 

@@ -71,7 +71,7 @@ def _live_through(harness: Harness) -> None:
     _buy_unclearly(harness)
     _operate(harness, known)
     _read(harness, known)
-    _send_astray(harness, known)
+    _send_to_the_wrong_queue(harness, known)
     _doubt_a_purchase(harness, known, "restart")
     _doubt_a_purchase(harness, known, "stop")
     _fail_for_good(harness, known)
@@ -115,7 +115,7 @@ def _read(harness: Harness, instance_id: str) -> None:
         assert status < 300, (path, answer)
 
 
-def _send_astray(harness: Harness, instance_id: str) -> None:
+def _send_to_the_wrong_queue(harness: Harness, instance_id: str) -> None:
     """A message that comes to the wrong function is sent on to the right one."""
     waiting = harness.create(name="waiting")
     _hand(harness, waiting, "monitor", "startup")

@@ -6,7 +6,7 @@ from local.novita.client import Simulator, SimulatorError
 from tests.simulator.novita import BODY, NOON, Api, reason
 
 
-def test_the_books_hold_what_is_gone_too(api: Api, sim: Simulator) -> None:
+def test_the_list_of_machines_has_those_that_are_gone_too(api: Api, sim: Simulator) -> None:
     kept = api.create(name="kept")
     gone = api.create(name="gone")
     sim.advance(10)

@@ -167,7 +167,7 @@ def combined(before: Decision, after: Decision) -> Decision:
 class StepCalls:
     """The calls that every function can make: reading purchases, looking, starting, stopping, deleting.
 
-    Nothing is decided here: what came of a call is told to `decide`.
+    Nothing is decided here: what came of a call goes to `decide`.
     """
 
     instances: Instances

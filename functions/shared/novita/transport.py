@@ -1,4 +1,4 @@
-"""One exchange over HTTP, within its time and size, told as a value: no error of `requests` gets out."""
+"""One exchange over HTTP, within its time and size, as a value: no error of `requests` gets out."""
 
 import json
 import re

@@ -219,8 +219,8 @@ class Circuits:
             if event is None:
                 self._client.put_item(**cast(Any, put))
             else:
-                told = {"TableName": self._table, "Item": marshal(_event_item(event))}
-                self._client.transact_write_items(TransactItems=cast(Any, [{"Put": put}, {"Put": told}]))
+                put_event = {"TableName": self._table, "Item": marshal(_event_item(event))}
+                self._client.transact_write_items(TransactItems=cast(Any, [{"Put": put}, {"Put": put_event}]))
         except ClientError as error:
             if _is_conflict(error):  # whoever is writing this moment decides; the next call sees it
                 self._known.pop(before.name, None)

@@ -91,7 +91,7 @@ ARRIVALS = st.lists(
 
 @settings(max_examples=200)
 @given(ARRIVALS, st.sampled_from([100, 250, 1000]))
-def test_no_crowd_gets_more_than_105_percent_in_any_60_seconds(
+def test_nobody_gets_more_than_105_percent_in_any_60_seconds(
     arrivals: list[tuple[int, int, int, int]], per_minute: int
 ) -> None:
     pace, lanes, now = LanePace.of(per_minute), Lanes(), NOW

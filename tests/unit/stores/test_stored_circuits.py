@@ -271,7 +271,7 @@ def test_without_the_table_all_but_a_purchase_goes_out(harness: Harness) -> None
     assert refusal.value.code == "NOVITA_UNAVAILABLE"
 
 
-def test_a_report_survives_a_table_that_fails_and_makes_the_next_question_read(harness: Harness) -> None:
+def test_a_report_survives_a_table_that_fails_and_makes_the_next_call_read(harness: Harness) -> None:
     circuits, client = harness.environment()
     permit = circuits.ask("reads")
     client.faults["*"] = CONFLICT

@@ -132,7 +132,7 @@ def _boot_time(record: Instance, began: datetime) -> BootTime | None:
 
 
 def known_endpoints(shown: tuple[Endpoint, ...], known: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
-    """A list may leave addresses out; what a get has told stays known."""
+    """A list may leave addresses out; what a get has shown stays known."""
     return shown if all(end.address for end in shown) and shown else known or shown
 
 

@@ -194,12 +194,12 @@ class Model:
             case Buy():
                 return self._buy(decision, fault)
             case ReadPurchases():
-                return decision, self._books()
+                return decision, self._read_purchases()
             case FindByName():
                 return decision, self._look_up(call.purchase, began, fault)
             case WriteOffPurchase():
                 self._settle(replace(call.purchase, outcome=PurchaseOutcome.ABSENT))
-                return decision, self._books()
+                return decision, self._read_purchases()
             case Look():
                 return decision, self._look(call.machine_id, began, fault)
             case Act():
@@ -220,7 +220,7 @@ class Model:
             self.faults.remove(fault)
         return fault
 
-    def _books(self) -> PurchasesRead:
+    def _read_purchases(self) -> PurchasesRead:
         return PurchasesRead(tuple(self.purchases.values()))
 
     def _settle(self, purchase: Purchase) -> None:
@@ -246,7 +246,7 @@ class Model:
         if fault == "deleted before buying":
             self.delete()
             self._settle(replace(purchase, outcome=PurchaseOutcome.REFUSED, ended_at=self.now))
-            return decision, self._books()
+            return decision, self._read_purchases()
         if fault == "deleted while buying":
             self.delete()
         return decision, self._bought(purchase, fault)
@@ -261,7 +261,7 @@ class Model:
             return CallRefused(refusal) if fault == "refused" else CallPostponed(refusal, 5)
         if fault == "unclear: none":
             ended(PurchaseOutcome.UNCLEAR)
-            return self._books()
+            return self._read_purchases()
         machine = Sim(
             f"m-{purchase.number}", purchase.name, self.now + timedelta(seconds=SHOWN_AFTER.get(fault, 0))
         )
@@ -273,7 +273,7 @@ class Model:
             ended(PurchaseOutcome.UNCLEAR)
         else:
             ended(PurchaseOutcome.BOUGHT, machine_id=machine.id, expects_endpoints=True)
-        return self._books()
+        return self._read_purchases()
 
     def _look_up(self, purchase: Purchase, began: datetime, fault: str) -> Observation:
         if fault == "down":
@@ -283,7 +283,7 @@ class Model:
                 self._settle(
                     replace(purchase, outcome=PurchaseOutcome.BOUGHT, machine_id=machine.id, ended_at=began)
                 )
-                return self._books()
+                return self._read_purchases()
         return NameNotListed(purchase, began)
 
     def shown(self) -> list[Sim]:

@@ -155,7 +155,7 @@ def test_failed_without_a_machine_can_be_neither_started_nor_stopped(
     assert "failed and has no machine" in error.message
 
 
-def test_a_start_of_a_failed_one_drops_the_duty_to_stop_it() -> None:
+def test_a_start_of_a_failed_one_drops_the_task_to_stop_it() -> None:
     surplus = new_task(machine_id="m-surplus")
     record = new_instance(Status.FAILED, tasks=(new_task(Action.STOP), surplus))
 

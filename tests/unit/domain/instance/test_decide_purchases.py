@@ -207,7 +207,7 @@ def test_an_instance_stays_due_while_a_purchase_may_turn_out_bought(status: Stat
         assert decision.record.next_check_at == after(30)
 
 
-def test_a_machine_found_by_its_mark_sends_the_instance_to_its_books() -> None:
+def test_a_machine_found_by_its_mark_makes_the_instance_read_its_purchases() -> None:
     for status in Status:
         record = new_instance(status, gone=(OWN,) if status is Status.TERMINATED else ())
 
@@ -286,7 +286,7 @@ def test_a_kept_machine_that_comes_back_is_kept() -> None:
     assert (decision.record.cleanup.gone, decision.record.cleanup.tasks, decision.call) == ((), (), None)
 
 
-def test_a_duty_that_is_held_is_not_taken_on_twice() -> None:
+def test_a_clean_up_task_is_not_added_twice() -> None:
     held = new_task(machine_id="m-2", asked_at=ago(60))
     record = new_instance(Status.RUNNING, unsettled=True, tasks=(held,))
 

@@ -409,7 +409,7 @@ def test_still_running_long_after_a_stop_was_taken_is_asked_again() -> None:
 
 
 @pytest.mark.parametrize("action", [Action.DELETE, Action.STOP])
-def test_a_duty_is_asked_for_again_only_where_nothing_happens_for_long(action: Action) -> None:
+def test_a_clean_up_is_asked_for_again_only_where_nothing_happens_for_long(action: Action) -> None:
     def asked_again(word: str, asked_at: datetime) -> bool:
         record = new_instance(Status.FAILED, tasks=(new_task(action, asked_at=asked_at),))
         return decide(record, seen(word, ago(1)), NOW, POLICY).record.cleanup.tasks[0].asked_at is None
