@@ -15,7 +15,7 @@ from bench.environments import (
     Place,
     emulator,
 )
-from bench.limiting import DELETES, burst_of_creates, crowd, high_limit, traffic
+from bench.limiting import DELETES, burst_of_creates, high_limit, many_at_once, traffic
 from functions.shared.platform.observability import logger
 
 
@@ -65,7 +65,7 @@ def figures(place: Place) -> Iterator[Figure]:
     slowed = traffic(place, 90, pauses={30.0: 20.0})
     during = slowed.between(30.001, 50)
     yield Figure("calls in the 20 s after a 429 asked for 20 s", f"{during}", "0", during == 0)
-    met = crowd(place)
+    met = many_at_once(place)
     apart = met.different == met.slots and met.most_writes_for_one <= 3
     tries = f"{met.different} of {met.slots} apart, {met.most_writes_for_one} writes"
     yield Figure("slots of 20 writers at once", tries, "all apart, ≤ 3", apart)

@@ -11,8 +11,8 @@ class OpenGate:
         self,
         name: str,
         *,
-        must_pass: bool = False,  # noqa: ARG002 - the protocol's name
-        may_probe: bool = True,  # noqa: ARG002 - the protocol's name
+        must_pass: bool = False,  # noqa: ARG002  # the protocol's name
+        may_probe: bool = True,  # noqa: ARG002  # the protocol's name
     ) -> Permit:
         return CallPermit(name, None)
 

@@ -120,13 +120,13 @@ def burst_of_creates(place: Place) -> Burst:
 
 
 @dataclass(frozen=True)
-class Crowd:
+class ManyAtOnce:
     slots: int
     different: int
     most_writes_for_one: int
 
 
-def crowd(place: Place) -> Crowd:
+def many_at_once(place: Place) -> ManyAtOnce:
     """Twenty writers at the same moment, at a limit high enough that all are served."""
     fleet = place.fleet(limit=400)
 
@@ -136,7 +136,7 @@ def crowd(place: Place) -> Crowd:
     taken = fleet.together(take) + fleet.together(take)
     waits = [wait for wait, _ in taken]
     most = max(now - before for (_, before), (_, now) in zip(taken[:20], taken[20:], strict=True))
-    return Crowd(len(waits), len(set(waits)), max(most, max(writes for _, writes in taken[:20])))
+    return ManyAtOnce(len(waits), len(set(waits)), max(most, max(writes for _, writes in taken[:20])))
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ class Hands:
         self._order = count()
         self.waiting: list[tuple[datetime, int, str, str]] = []
 
-    def send_message(self, *, QueueUrl: str, MessageBody: str, DelaySeconds: int) -> None:  # noqa: N803
+    def send_message(self, *, QueueUrl: str, MessageBody: str, DelaySeconds: int) -> None:  # noqa: N803  # SQS's
         at = self._now() + timedelta(seconds=DelaySeconds + HOP_SECONDS)
         heappush(self.waiting, (at, next(self._order), QueueUrl, MessageBody))
 

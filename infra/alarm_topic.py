@@ -1,4 +1,4 @@
-"""The topic that alarms are told to, and who listens."""
+"""The topic that alarms are published to, and who subscribes."""
 
 from aws_cdk import RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
@@ -14,7 +14,7 @@ class AlarmTopic(Construct):
     def __init__(self, scope: Construct, construct_id: str, *, email: str) -> None:
         super().__init__(scope, construct_id)
         ours = {"StringEquals": {"aws:SourceAccount": Stack.of(self).account}}
-        # A key of our own: alarms may not use the one that AWS keeps for SNS, and would be lost in silence.
+        # A key of our own: alarms may not use the one that AWS keeps for SNS, and would be lost.
         key = kms.Key(
             self,
             "Key",

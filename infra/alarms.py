@@ -15,7 +15,7 @@ SERVICE = {"service": "ostler"}
 AT_LEAST = cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD
 BELOW = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
 
-# No data: nothing happened; or nobody told how it stands, so it stands as it stood; or the silence is it.
+# What no data means: nothing happened; or nothing was measured, so the state stays; or that is the alarm.
 FINE = cloudwatch.TreatMissingData.NOT_BREACHING
 AS_BEFORE = cloudwatch.TreatMissingData.IGNORE
 BAD = cloudwatch.TreatMissingData.BREACHING
@@ -104,10 +104,10 @@ OURS = (
         among=5,
         missing=BAD,
     ),
-    # A sweep hints at what is late every other minute, so that a minute alone may look fine.
+    # A sweep sends a new message for what is late every other minute: one minute alone may look fine.
     Rule(
         name="StepsLate",
-        means="An instance's next step is a quarter of an hour late, however often it was hinted at.",
+        means="An instance's next step is a quarter of an hour late, although it was queued again and again.",
         metric="OldestOverdue",
         statistic="Maximum",
         threshold=900,
@@ -164,10 +164,10 @@ def of_aws(service: OstlerStack) -> Iterator[Rule]:
             among=2,
         )
     for name, queue in service.queues.dead.items():
-        # By number: the age leaves out what was received three times, as one that cannot be stored was.
+        # By number, not by age: SQS leaves what was received three times out of the age.
         yield Rule(
-            name=f"Unburied-{name}",
-            means=f"Dead letters of the queue {name} are not made into records.",
+            name=f"DeadLettersNotStored-{name}",
+            means=f"Dead letters of the queue {name} are not stored as records.",
             namespace="AWS/SQS",
             metric="ApproximateNumberOfMessagesVisible",
             dimensions={"QueueName": queue.queue_name},

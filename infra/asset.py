@@ -133,7 +133,7 @@ def _uv() -> str:
 
 def _run(command: list[str]) -> None:
     # A fixed seed, since the order of sets must not show in what is compiled.
-    subprocess.run(command, check=True, env={**os.environ, "PYTHONHASHSEED": "0"})  # noqa: S603 - all ours
+    subprocess.run(command, check=True, env={**os.environ, "PYTHONHASHSEED": "0"})  # noqa: S603  # all ours
 
 
 @contextmanager

@@ -35,7 +35,7 @@ def _answer(*command: str) -> str:
     if not command[0]:
         return ""
     try:
-        result = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - all ours
+        result = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  # all ours
     except OSError:
         return ""
     return result.stdout.strip() if result.returncode == 0 else ""

@@ -13,7 +13,7 @@ from infra.budgets import BUDGETS
 BATCH_SIZES = {"create": 1, "monitor": 5, "startup": 1, "webhook": 1}
 
 # Dead letters: rare, and each a few writes. Lambda allows no fewer at once.
-BURIED_AT_A_TIME = 10
+DEAD_LETTERS_AT_A_TIME = 10
 FEWEST_AT_ONCE = 2
 
 # AWS advises six times the function's timeout: a throttled batch is tried again while it is still hidden,
@@ -75,7 +75,7 @@ class Queues(Construct):
                 f"{name.capitalize()}DeadSource",
                 target=functions["dead_letters"],
                 event_source_arn=self.dead[name].queue_arn,
-                batch_size=BURIED_AT_A_TIME,
+                batch_size=DEAD_LETTERS_AT_A_TIME,
                 report_batch_item_failures=True,
                 max_concurrency=FEWEST_AT_ONCE,
             )

@@ -17,8 +17,8 @@ def rights(table: Table, queues: Queues, topic: Topic, secrets: Secrets) -> Righ
     send_all = send(queues, "create", "monitor", "startup", "webhook")
     read_novita_key = allow("secretsmanager", "GetSecretValue", secrets.novita_arn)
     read_webhook_master = allow("secretsmanager", "GetSecretValue", secrets.webhook_arn)
-    read_books = query(table.arn, *table.index_arns("due"))  # its purchases, and who else is due
-    steps = [read_write, read_books, send_steps, read_novita_key]
+    read_purchases = query(table.arn, *table.index_arns("due"))  # its purchases, and who else is due
+    steps = [read_write, read_purchases, send_steps, read_novita_key]
 
     return {
         "api": [

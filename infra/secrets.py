@@ -23,7 +23,7 @@ class Secrets(Construct):
             "WebhookMaster",
             description="Webhook signatures are derived from these: current, and previous while rotating.",
             generate_secret_string=secretsmanager.SecretStringGenerator(
-                secret_string_template='{"previous": ""}',  # noqa: S106 - no secret in it
+                secret_string_template='{"previous": ""}',  # noqa: S106  # no secret in it
                 generate_string_key="current",
                 password_length=64,
                 exclude_punctuation=True,

@@ -15,7 +15,12 @@ INDEXES = {
     "due": ("due", "dueAt", NUMBER, KEYS_ONLY),  # what is overdue; each is read again before it is acted on
     "listed": ("listed", "id", TEXT, ALL),  # everything of a kind, by time
     "status": ("statusKey", "id", TEXT, ALL),  # everything of a kind in a status
-    "lookup": ("lookup", "id", TEXT, ALL),  # by name, by Novita id
+    "lookup": (
+        "lookup",
+        "id",
+        TEXT,
+        ALL,
+    ),  # by name, by instance, of one kind
 }
 
 # Only events that nobody has announced yet; every other write would wake the function for nothing.

@@ -71,7 +71,7 @@ class Emulator(Server):
 
     def client(self, service: str) -> Any:
         # The stubs want the service's name as a literal.
-        return self.session().client(service, endpoint_url=self.url, config=_NO_PROXY_CONFIG)  # type: ignore[call-overload]
+        return self.session().client(service, endpoint_url=self.url, config=_NO_PROXY_CONFIG)  # type: ignore[call-overload]  # any
 
     def table(self, name: str) -> Any:
         return self.session().resource("dynamodb", endpoint_url=self.url, config=_NO_PROXY_CONFIG).Table(name)

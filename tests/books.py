@@ -1,4 +1,4 @@
-"""The books: every machine at Novita against every record here."""
+"""Do the books balance: every machine at Novita against every record here."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Consumer of the table's stream: each new event is told to the topic and to the instance's webhook."""
+"""Consumer of the table's stream: each new event goes to the topic and to the instance's webhook."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ class Announce:
 
     def __call__(self, image: Mapping[str, Any]) -> None:
         """A failure is left to the sweep, which touches the event so that the stream brings it again:
-        one event that cannot be told must not hold up those behind it."""
+        one event that cannot be announced must not hold up those behind it."""
         item = unmarshal(image)
         if item.get("kind") != "event" or item.get("due") != "event":
             return
         with correlated(_correlation(item)):
             try:
-                self._tell(item)
+                self._announce(item)
             except Exception as error:  # noqa: BLE001  # whatever it is, the event is still due
                 logger.exception("event not announced", key=item.get("sk"), error=type(error).__name__)
 
-    def _tell(self, item: Item) -> None:
+    def _announce(self, item: Item) -> None:
         announcement = announce_event(read_event(item)) if "event" in item else announce_other(item)
         with correlated(announcement.correlation_id, event_id=announcement.id):
             if announcement.webhook_url:
-                self._send(announcement)
+                self._add_delivery(announcement)
             self.topic.publish(announcement)
-            self._note(item)
+            self._mark_announced(item)
             logger.info("event announced", type=announcement.type, webhook=bool(announcement.webhook_url))
 
-    def _send(self, announcement: Announcement) -> None:
+    def _add_delivery(self, announcement: Announcement) -> None:
         """Before the topic, so that receivers do not wait for it; a second time changes nothing."""
         delivery_id = self.deliveries.add(announcement, self.clock())
         self.queues.send("webhook", DeliveryMessage(delivery_id, 1, announcement.correlation_id))
 
-    def _note(self, item: Item) -> None:
+    def _mark_announced(self, item: Item) -> None:
         try:
             self.table.update(item["pk"], item["sk"], "REMOVE due, dueAt", condition="attribute_exists(pk)")
         except ConditionFailed:

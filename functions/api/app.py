@@ -38,7 +38,7 @@ def _bad_request(error: RequestValidationError) -> NoReturn:
 
 
 def _bad_response(error: ResponseValidationError) -> NoReturn:
-    logger.error("answer does not fit its schema", problems=[e["loc"] for e in error.errors()])
+    logger.error("response does not fit its schema", problems=[e["loc"] for e in error.errors()])
     raise OstlerError("INTERNAL_ERROR", "The answer could not be made; the request id finds it in the log")
 
 

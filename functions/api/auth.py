@@ -1,4 +1,4 @@
-"""Who is calling and whether they may, decided before any route runs: API keys, or the gateway's word."""
+"""Who is calling and whether they may, before any route: by an API key or by the gateway."""
 
 import base64
 import binascii
@@ -44,7 +44,7 @@ def caller_from_token(authorizer: Mapping[str, Any], prefix: str) -> Caller | No
 
 
 def caller_from_signature(authorizer: Mapping[str, Any]) -> Caller | None:
-    """`auth=iam`: policies on the routes' ARNs say who may call what, so who comes through may."""
+    """`auth=iam`: IAM policies on the routes decide; whoever the gateway lets through has all scopes."""
     arn = _part(authorizer, "iam").get("userArn")
     return Caller(f"iam:{arn}", frozenset(SCOPES)) if isinstance(arn, str) and arn else None
 
@@ -80,7 +80,7 @@ def authorize(event: Mapping[str, Any], settings: Settings, keys: ApiKeys) -> Ca
     """The caller, or UNAUTHORIZED, FORBIDDEN, ROUTE_NOT_FOUND or PAYLOAD_TOO_LARGE."""
     method, path = event["requestContext"]["http"]["method"], event["rawPath"]  # what the router goes by
     presented = (event.get("headers") or {}).get("authorization")
-    # A header that the gateway had no reason to check says nothing about anybody.
+    # On an open path the gateway checks nothing, so that the header proves nothing.
     if path in _OPEN_PATHS and (presented is None or settings.auth != "keys"):
         return ANONYMOUS
     caller = (
@@ -90,7 +90,7 @@ def authorize(event: Mapping[str, Any], settings: Settings, keys: ApiKeys) -> Ca
     )
     if caller is None:
         raise CallerError("UNAUTHORIZED", _HOW_TO_AUTHENTICATE[settings.auth])
-    # The router would overlook a line's end, or the case of a method, where the rules above do not.
+    # The router ignores a line break and the case of a method; the rules above would not match them.
     if not path.isprintable() or method != method.upper():
         raise no_such_route()
     needed = scope_for(method, path)
@@ -112,7 +112,7 @@ def _caller_from_key(presented: str | None, keys: ApiKeys) -> Caller | None:
 
 
 def _caller_from_gateway(event: Mapping[str, Any], settings: Settings) -> Caller | None:
-    """Nobody, where the request came by a route that the authorizer does not guard."""
+    """None where the request came by a route without an authorizer."""
     authorizer = event["requestContext"].get("authorizer") or {}
     if settings.auth == "iam":
         return caller_from_signature(authorizer)

@@ -48,7 +48,7 @@ def _template_id(value: Any) -> str:
 
 
 def _web_address(value: str) -> str:
-    """An address that is not public is refused now, where its spelling already tells."""
+    """An address that is plainly not public is refused now, before anything is sent there."""
     parse_target(value, networks(wired().settings.outbound_allow_cidrs))
     return value
 
@@ -158,7 +158,7 @@ class CreateBody(Body):
 class QuoteBody(CreateBody):
     """What a create would buy: the same body, where only the product must be named."""
 
-    name: Name | None = None  # type: ignore[assignment]
+    name: Name | None = None  # type: ignore[assignment]  # a quote needs no name
     templateId: TemplateId = ""
 
 

@@ -31,7 +31,7 @@ _FIELD_CODES = {
 }
 
 
-_FIT = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,12 @@ class RequestIds:
 
 def read_ids(headers: Mapping[str, str]) -> RequestIds:
     """Header names arrive in lower case from an HTTP API."""
-    request_id = _fit(headers.get("x-request-id")) or str(uuid4())
-    return RequestIds(request_id, _fit(headers.get("x-correlation-id")) or request_id)
+    request_id = _valid_id(headers.get("x-request-id")) or str(uuid4())
+    return RequestIds(request_id, _valid_id(headers.get("x-correlation-id")) or request_id)
 
 
-def _fit(given: str | None) -> str | None:
-    return given if given and _FIT.fullmatch(given) else None
+def _valid_id(value: str | None) -> str | None:
+    return value if value and _ID.fullmatch(value) else None
 
 
 def as_json(event: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,16 +90,16 @@ def _no_constant(name: str) -> Any:
 
 
 def validation_failed(problems: Iterable[Mapping[str, Any]]) -> ValidationFailed:
-    """From the validator's findings to fields and codes of ours; what was sent is never repeated."""
+    """The validator's problems as our field errors; what was sent is never repeated."""
     return ValidationFailed([_field_error(problem) for problem in islice(problems, _MOST_FIELDS)])
 
 
 def _field_error(problem: Mapping[str, Any]) -> FieldError:
-    place = [str(part) for part in problem["loc"][1:]] or ["body"]
-    name = ".".join(place)[:_LONGEST_NAME]
+    path = [str(part) for part in problem["loc"][1:]] or ["body"]
+    name = ".".join(path)[:_LONGEST_NAME]
     if problem["type"] == "extra_forbidden":
         return FieldError(name, "UNKNOWN_FIELD", "There is no such field")
-    return FieldError(name, field_code(place[0]), _sentence(problem))
+    return FieldError(name, field_code(path[0]), _sentence(problem))
 
 
 def field_code(name: str) -> str:

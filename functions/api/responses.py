@@ -1,4 +1,4 @@
-"""Answers: the error envelope, its HTTP status codes, and the headers that every answer carries."""
+"""Responses: the error envelope, the HTTP status of each code, and the headers that all responses have."""
 
 import base64
 import hashlib
@@ -67,7 +67,7 @@ def error_body(error: OstlerError, ids: RequestIds, now: datetime) -> dict[str, 
     return {"error": shown}
 
 
-def error_answer(error: OstlerError, ids: RequestIds, now: datetime) -> dict[str, Any]:
+def error_response(error: OstlerError, ids: RequestIds, now: datetime) -> dict[str, Any]:
     """The envelope as the gateway wants it."""
     headers = {"Content-Type": _JSON}
     if error.retry_after is not None:

@@ -209,7 +209,8 @@ def instance_view(record: Instance, *, stale: bool = False) -> InstanceView:
             "error": _fault(record.error),
             "waitingFor": _fault(record.waiting),
             "cleanup": [
-                {"novitaInstanceId": d.machine_id, "action": d.action.value} for d in record.cleanup.tasks
+                {"novitaInstanceId": task.machine_id, "action": task.action.value}
+                for task in record.cleanup.tasks
             ],
             "tags": dict(record.spec.tags),
         }

@@ -37,7 +37,7 @@ class StoreDeadLetter:
     max_retry_attempts: int
 
     def __call__(self, message_id: str, dead_queue_arn: str, body: str) -> None:
-        """The same letter may come twice, the second time because the first was not finished with."""
+        """The same message may come twice: SQS repeats it if this failed half-way."""
         failure = self.dead_letters.noted(message_id) or unknown_failure(
             self.max_retry_attempts + 1, self.clock()
         )
@@ -62,7 +62,7 @@ class StoreDeadLetter:
     def _fail(self, dead_letter: DeadLetter, queue: Queue) -> None:
         record = self.instances.get(dead_letter.instance_id or "")
         if record is None or record.token != dead_letter.token:
-            return  # whatever it was to do has been done
+            return  # the step that it was for has been taken
         decision = decide(record, DeadLettered(queue, dead_letter.failure.fault), self.clock(), self.policy)
         if decision.events:
             self.steps.store(leave_to_its_step(record, decision))
@@ -76,6 +76,6 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         store(record.message_id, record.event_source_arn, record.body)
 
     processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
-    return process_partial_response(  # type: ignore[return-value] # its stubs promise less than it returns
+    return process_partial_response(  # type: ignore[return-value]  # its stubs promise less than it returns
         event=event, record_handler=take, processor=processor, context=context
     )

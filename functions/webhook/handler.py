@@ -63,13 +63,13 @@ class Deliver:
         masters = self.webhook_masters()  # before the claim: a secret that cannot be read costs no attempt
         now = self.clock()
         until = now + timedelta(seconds=self.webhook_timeout) + _LONGER_THAN_THE_FUNCTION
-        place = self.receiver_slots.take(_receiver(delivery.url), now, until)
-        if place is None:
+        slot = self.receiver_slots.take(_receiver(delivery.url), now, until)
+        if slot is None:
             self._hold(delivery, now)
             return
         if begun := self.deliveries.begin(delivery, now, until):
             self._attempt(begun, masters)
-        self.receiver_slots.release(place)  # and if it comes to nothing, the place is free at its time
+        self.receiver_slots.release(slot)  # without this it becomes free at `until`
 
     def _hold(self, delivery: Delivery, now: datetime) -> None:
         """Waiting is not failing: the receiver has enough under way, and this attempt is not counted."""

@@ -54,7 +54,7 @@ async def format_errors(request: web.Request, handler: Handler) -> web.StreamRes
     except web.HTTPException as error:
         # An unknown path is answered by Novita's router, which knows nothing of error bodies.
         return web.Response(status=error.status, text=f"{error.status} {error.reason.lower()}")
-    except Exception:  # noqa: BLE001 - a fault of the simulator itself must not look like one of the network
+    except Exception:  # noqa: BLE001  # a fault of the simulator itself must not look like one of the network
         traceback.print_exc(file=sys.stderr)
         return error_response(request, ApiError("UNKNOWN", "the simulator failed, see its stderr"))
 

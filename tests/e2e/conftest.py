@@ -64,7 +64,7 @@ def deployed(stack: LocalStack) -> Service:
 
 @pytest.fixture
 def service(deployed: Service) -> Iterator[Service]:
-    """A clean slate before the test, balanced books after it."""
+    """A clean slate before the test, and machines and records that match after it."""
     deployed.clean_slate()
     yield deployed
     deployed.simulator.clear_faults()

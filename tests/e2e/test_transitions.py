@@ -48,8 +48,8 @@ def refused_and_redriven(service: Service) -> str:
     queue = service.sqs.get_queue_url(QueueName=dead)["QueueUrl"]
     service.sqs.send_message(QueueUrl=queue, MessageBody=body)
     assert service.wait(lambda: service.get("/api/jobs/dead")["deadLetters"])
-    (letter,) = service.get("/api/jobs/dead")["deadLetters"]
-    path = f"/api/jobs/dead/{letter['id']}/redrive"
+    (dead_letter,) = service.get("/api/jobs/dead")["deadLetters"]
+    path = f"/api/jobs/dead/{dead_letter['id']}/redrive"
     # Failed is said a moment before the purchase that failed is settled, and only then it can be redriven.
     assert service.wait(lambda: service.call("POST", path).status_code == 202)
     service.wait_for(instance_id, "running")

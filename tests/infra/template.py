@@ -54,7 +54,7 @@ class Template:
         return reference
 
     def sources(self) -> dict[str, Properties]:
-        """Event sources by the name of the function they wake; bury has one for each queue."""
+        """Event sources by the name of the function they wake; dead_letters has one for each queue."""
         names = {
             logical: function["Handler"].split(".")[1]
             for logical, function in self.all("AWS::Lambda::Function").items()
@@ -66,7 +66,7 @@ class Template:
             if (name := names[source["FunctionName"]["Ref"]]) != "dead_letters"
         }
 
-    def buried(self) -> dict[str, Properties]:
+    def dead_letter_sources(self) -> dict[str, Properties]:
         """The event sources of dead letters, by the queue that these come from."""
         sources = self.all("AWS::Lambda::EventSourceMapping").values()
         by_queue = {source["EventSourceArn"]["Fn::GetAtt"][0]: source for source in sources}

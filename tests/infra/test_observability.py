@@ -69,7 +69,10 @@ def test_every_queue_every_function_and_the_api_are_watched(
 
     for queue in QUEUES:
         assert watched(alarms[f"OldestMessage-{queue}"], template) == ("QueueName", template.queue_id(queue))
-        assert watched(alarms[f"Unburied-{queue}"], template) == ("QueueName", template.dead_queue_id(queue))
+        assert watched(alarms[f"DeadLettersNotStored-{queue}"], template) == (
+            "QueueName",
+            template.dead_queue_id(queue),
+        )
     for name in NAMES:
         assert functions[watched(alarms[f"FunctionErrors-{name}"], template)[1]] == name
     for name in ("api", "reconcile"):
@@ -87,7 +90,7 @@ def test_a_message_may_be_as_old_as_the_longest_delay_and_one_crash_make_it(
         assert alarms[f"OldestMessage-{queue}"]["Threshold"] > longest_delay + hidden
 
 
-def test_missing_data_is_judged_by_what_the_silence_means(alarms: dict[str, Properties]) -> None:
+def test_missing_data_is_judged_by_what_its_absence_means(alarms: dict[str, Properties]) -> None:
     judged = {name: alarm["TreatMissingData"] for name, alarm in alarms.items()}
     states = {"CircuitOpen", "Orphans", "StepsLate"}
 

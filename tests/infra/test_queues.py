@@ -36,7 +36,7 @@ def test_its_function_takes_from_it_alone_and_reports_what_failed(template: Temp
 
 @pytest.mark.parametrize("name", QUEUES)
 def test_its_dead_letters_are_buried_and_what_fails_is_reported(template: Template, name: str) -> None:
-    source = template.buried()[name]
+    source = template.dead_letter_sources()[name]
     function = template.all("AWS::Lambda::Function")[source["FunctionName"]["Ref"]]
     dead = template.all("AWS::SQS::Queue")[template.dead_queue_id(name)]
 

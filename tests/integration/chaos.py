@@ -31,9 +31,9 @@ from local.novita.process import running
 from local.ports import Ports
 from tests.integration import tally
 from tests.integration.callers import Caller, plan
-from tests.integration.chaos_run import Turmoil
+from tests.integration.chaos_run import ChaosRun
 from tests.integration.definition import table_definition
-from tests.integration.fault_profiles import ALL, Weather
+from tests.integration.fault_profiles import ALL, FaultProfile
 from tests.integration.harness import Harness
 from tests.integration.production import ProductionWiring, attempts_at_once
 from tests.integration.proxy import FaultProxy
@@ -55,7 +55,7 @@ _SETTINGS = {
 def disturbed(
     emulator: Emulator, simulator: Simulator, table: dict[str, Any], proxy: FaultProxy
 ) -> Iterator[Harness]:
-    """A world whose functions reach the emulator through the proxy."""
+    """A harness whose functions reach the emulator through the proxy."""
     environment = {
         "AWS_ENDPOINT_URL": proxy.url,
         "AWS_DEFAULT_REGION": REGION,
@@ -80,20 +80,20 @@ def callers_of(harness: Harness, random: Random, instances: int, over_seconds: f
 
 
 def run(
-    harness: Harness, proxy: FaultProxy, random: Random, weather: Weather, callers: list[Caller]
-) -> tuple[Verdict, Turmoil]:
-    """Everything that the callers ask for, in that weather; and what to say when all are at rest."""
+    harness: Harness, proxy: FaultProxy, random: Random, profile: FaultProfile, callers: list[Caller]
+) -> tuple[Verdict, ChaosRun]:
+    """Everything that the callers ask for, with these faults; and the verdict when all is at rest."""
     randomness.seed(random.random())
     subscriber = Subscriber(harness)
-    _plan_answers(harness, callers, random, weather.receivers_fail)
-    turmoil = Turmoil(harness, proxy, random, weather)
-    turmoil.run(callers, calm_after=120)
+    _plan_answers(harness, callers, random, profile.receivers_fail)
+    chaos_run = ChaosRun(harness, proxy, random, profile)
+    chaos_run.run(callers, calm_after=120)
     verdict = judge(harness, callers, subscriber.received())
     verdict.count()
-    verdict.wrong += _live_messages(harness, turmoil)
-    turmoil.injected["webhook received again"] += _received_again(harness, callers)
-    tally.add_faults(+turmoil.injected)
-    return verdict, turmoil
+    verdict.wrong += _live_messages(harness, chaos_run)
+    chaos_run.injected["webhook received again"] += _received_again(harness, callers)
+    tally.add_faults(+chaos_run.injected)
+    return verdict, chaos_run
 
 
 def _plan_answers(harness: Harness, callers: list[Caller], random: Random, fail: float) -> None:
@@ -113,11 +113,11 @@ def _received_again(harness: Harness, callers: list[Caller]) -> int:
     return sum(len(box) - len({message["headers"]["webhook-id"] for message in box}) for box in boxes)
 
 
-def _live_messages(harness: Harness, turmoil: Turmoil) -> list[str]:
+def _live_messages(harness: Harness, chaos_run: ChaosRun) -> list[str]:
     """Messages that still do something when all is at rest: there is one chain of steps, and it has ended."""
     before = {record.id: record for record in harness.records()}
     harness.simulator.clear_calls()
-    for queue, body in turmoil.sent[-150:]:
+    for queue, body in chaos_run.sent[-150:]:
         if queue != "webhook":
             harness.handle(queue, harness.as_received(queue, body))
     after = {record.id: record for record in harness.records()}
@@ -132,7 +132,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--over", type=float, default=None, help="seconds of virtual time for the creates")
     asked = parser.parse_args(arguments)
     seed = asked.seed if asked.seed is not None else randomness.SystemRandom().randrange(1_000_000)
-    print(f"SEED={seed} INSTANCES={asked.instances}", flush=True)  # noqa: T201
+    print(f"SEED={seed} INSTANCES={asked.instances}", flush=True)  # noqa: T201  # a command prints
     logger.setLevel("CRITICAL")
     began = time.monotonic()
     with ExitStack() as stack:
@@ -146,9 +146,9 @@ def main(arguments: list[str] | None = None) -> int:
         random = Random(seed)
         verdict, _ = run(harness, proxy, random, ALL, callers_of(harness, random, asked.instances, over))
     for line in (*tally.lines(tally.counts), str(verdict), *verdict.wrong):
-        print(line)  # noqa: T201
+        print(line)  # noqa: T201  # a command prints
     outcome = f"{len(verdict.wrong)} things are wrong" if verdict.wrong else "all is well"
-    print(f"{outcome} after {time.monotonic() - began:.0f} s (SEED={seed})")  # noqa: T201
+    print(f"{outcome} after {time.monotonic() - began:.0f} s (SEED={seed})")  # noqa: T201  # a command prints
     return 1 if verdict.wrong else 0
 
 

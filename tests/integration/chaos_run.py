@@ -1,4 +1,4 @@
-"""A world in which many things go wrong at once: who is called when, what dies where, all from one seed.
+"""A chaos run: which function is called when and where it crashes, all from one seed.
 
 Everything happens on one thread, in virtual time. Functions run at the same time by one being interrupted at
 one of its calls and another running to its end there, in an environment of its own.
@@ -17,7 +17,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from functions.announce.handler import handler as announce
 from functions.shared.platform import wiring
 from tests.integration.callers import Caller
-from tests.integration.fault_profiles import Weather
+from tests.integration.fault_profiles import FaultProfile
 from tests.integration.harness import Context, Harness
 from tests.integration.proxy import UNSEEN_SECONDS, FaultProxy
 from tests.integration.wire import Killed, Made, WatchedWiring
@@ -30,15 +30,15 @@ _LONGEST_ASKING = timedelta(hours=4)
 _LONGEST_WAY_TO_REST = timedelta(hours=4)  # longer than any deadline, and than all waits between webhooks
 
 
-class Turmoil:
-    def __init__(self, harness: Harness, proxy: FaultProxy, random: Random, weather: Weather) -> None:
+class ChaosRun:
+    def __init__(self, harness: Harness, proxy: FaultProxy, random: Random, profile: FaultProfile) -> None:
         self.harness = harness
         self.callers: list[Caller] = []
         self.injected: Counter[str] = Counter()
         self.sent: list[tuple[str, str]] = []  # every message: its queue and its body
         self._proxy = proxy
         self._random = random
-        self._weather = weather
+        self._profile = profile
         self._swept_at = harness.now()
         self._pending: list[tuple[str, dict[str, Any]]] = []
         self._later: list[tuple[datetime, int, str, str]] = []
@@ -46,24 +46,24 @@ class Turmoil:
         self._environments: list[WatchedWiring] = []
         self._busy: WatchedWiring | None = None
         self._dead = self._second_sweep_in = 0
-        self._raging = True
-        proxy.now, proxy.random, proxy.faults = harness.now, Random(random.random()), weather.wire
+        self._with_faults = True
+        proxy.now, proxy.random, proxy.faults = harness.now, Random(random.random()), profile.wire
         proxy.injected = Counter()
         harness.cold = self._begins
         harness.skew = self._skew
-        harness.redeliver = self._redeliver  # type: ignore[method-assign]
+        harness.redeliver = self._redeliver  # type: ignore[method-assign]  # messages come back later
         harness.wire.before, harness.wire.after = self._before, self._after
         harness.restart()
-        if weather.novita_settings:
+        if profile.novita_settings:
             self.injected["Novita: list lagging or in small pages"] += 1
-            harness.simulator.settings(**dict(weather.novita_settings))
-        for number, fault in enumerate(weather.novita):
+            harness.simulator.settings(**dict(profile.novita_settings))
+        for number, fault in enumerate(profile.novita):
             harness.simulator.fault(**{"seed": number + random.randrange(1_000_000), **fault})
 
     # What happens
 
     def run(self, callers: list[Caller], calm_after: float) -> None:
-        """In bad weather until everybody has asked for everything and some time is over, then to rest."""
+        """With faults until all callers are done and a while longer, then without, until all is at rest."""
         self.callers = callers
         harness, begun = self.harness, self.harness.now()
         while not all(caller.done for caller in callers) and harness.now() - begun < _LONGEST_ASKING:
@@ -75,7 +75,7 @@ class Turmoil:
         self._rest()
 
     def _calm(self) -> None:
-        self._raging = False
+        self._with_faults = False
         applied = (
             (fault["kind"], fault["commit"], fault["applied"]) for fault in self.harness.simulator.faults()
         )
@@ -150,11 +150,11 @@ class Turmoil:
         return len(fresh)
 
     def _times(self) -> int:
-        drawn = self._random.random() if self._raging else 1.0
-        if drawn < self._weather.stream_lost:
+        drawn = self._random.random() if self._with_faults else 1.0
+        if drawn < self._profile.stream_lost:
             self.injected["stream record lost"] += 1
             return 0
-        if drawn < self._weather.stream_lost + self._weather.stream_doubled:
+        if drawn < self._profile.stream_lost + self._profile.stream_doubled:
             self.injected["stream record doubled"] += 1
             return 2
         return 1
@@ -204,7 +204,7 @@ class Turmoil:
 
     def _sweep(self) -> None:
         self._swept_at = self.harness.now()
-        if self._raging and self._random.random() < self._weather.two_sweeps:
+        if self._with_faults and self._random.random() < self._profile.two_sweeps:
             self._second_sweep_in = self._random.randint(1, 25)
         self._swept()
         self._second_sweep_in = 0
@@ -231,7 +231,7 @@ class Turmoil:
         return False
 
     def _skew(self) -> timedelta:
-        most = self._weather.skew_seconds
+        most = self._profile.skew_seconds
         if most:
             self.injected["clock off"] += 1
         return timedelta(seconds=self._random.uniform(-most, most))
@@ -239,22 +239,22 @@ class Turmoil:
     def _before(self, made: Made) -> None:
         if made.invocation == self._dead:  # another thread of a function that has died
             raise Killed
-        if not self._raging:
+        if not self._with_faults:
             return
         if self._second_sweep_in and made.handler == "sweep":
             self._second_sweep_in -= 1
             if not self._second_sweep_in:
                 self._meanwhile("two sweeps at once", self._swept)
-        if self._random.random() < self._weather.meanwhile:
+        if self._random.random() < self._profile.meanwhile:
             self._something_else()
         self._die(made)
 
     def _after(self, made: Made) -> None:
-        if self._raging:
+        if self._with_faults:
             self._die(made)
 
     def _die(self, made: Made) -> None:
-        if self._random.random() < self._weather.deaths / 2:
+        if self._random.random() < self._profile.crashes / 2:
             self.injected["function died"] += 1
             self._dead = made.invocation
             self._environments = [one for one in self._environments if one is not self.harness.wiring]

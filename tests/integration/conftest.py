@@ -1,4 +1,4 @@
-"""One emulator and one simulator for all integration tests of a run; a world of its own for each test."""
+"""One emulator and one simulator for all integration tests of a run; a harness of its own for each test."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, redirect_stdout
@@ -53,7 +53,7 @@ def build(
     roles: dict[str, frozenset[Right]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Build]:
-    """Makes a world with the given settings; its books must balance when the test is over.
+    """Makes a harness with the given settings; machines and records must match when the test is over.
 
     And no function may have done in it what its role does not allow, nor read what it does not declare.
     """
@@ -106,6 +106,6 @@ def proxy(emulator: Emulator) -> Iterator[FaultProxy]:
 def disturbed(
     emulator: Emulator, novita: Simulator, table_definition: dict[str, Any], proxy: FaultProxy
 ) -> Iterator[Harness]:
-    """A world whose functions reach the emulator through the proxy."""
+    """A harness whose functions reach the emulator through the proxy."""
     with chaos.disturbed(emulator, novita, table_definition, proxy) as made:
         yield made

@@ -1,6 +1,6 @@
-"""Functions that die at a call, or are interrupted there: where they can be, from a recording, and which are.
+"""Crash points: calls at which a function dies, or is interrupted, taken from a recording of a run.
 
-What a death before a call leaves behind is what a death after the call before it leaves, and a read leaves
+What a crash before a call leaves behind is what a crash after the call before it leaves, and a read leaves
 nothing. So a function dies after the effect of each write, before each read, and before its first call, and
 with that it has died on both sides of each; OSTLER_EVERY_SIDE=1 tries both sides of every call all the same.
 """
@@ -23,7 +23,7 @@ FORGETFUL = {
     "BREAKER_FAILURE_THRESHOLD": "1000",  # nor does one wait for the faults of another
     "SETTLE_SECONDS": "40",
 }
-# What is around every call and every Novita call alike: one death in each handler is enough.
+# What is around every call and every Novita call alike: one crash in each handler is enough.
 AROUND = ("circuit/", "limiter/", "count/", "key/", "GetItem answer/", "cache/", "GetSecretValue")
 ONLY_COLD = (*AROUND, "novita GET /products", "novita GET /clusters", "novita GET /template", "deployment/")
 EVERY_SIDE = bool(os.environ.get("OSTLER_EVERY_SIDE"))
@@ -67,7 +67,7 @@ def is_one(call: str, those: tuple[str, ...]) -> bool:
 
 
 def lives(found: list[Point]) -> list[list[Point]]:
-    """The deaths of one instance each. Deaths that leave nothing behind can follow on each other: three of a
+    """The crashes of one instance each. Some that leave nothing behind may follow each other: three of a
     message before it would be a dead letter, any number of a request that is repeated or of a sweep."""
     shared: list[list[Point]] = []
     for point in found:
@@ -81,8 +81,8 @@ def lives(found: list[Point]) -> list[list[Point]]:
     return shared
 
 
-class Deaths:
-    """Who is to die where, in this order."""
+class Crashes:
+    """Which function crashes at which call, in this order."""
 
     def __init__(self, harness: Harness) -> None:
         self.harness = harness
@@ -95,17 +95,17 @@ class Deaths:
         harness.cold = self._begins_cold
 
     def end(self) -> None:
-        """Everybody has died who was to: a recorded call that was never reached is an error."""
+        """Every planned crash has happened: a recorded call that was never reached is an error."""
         self.harness.wire.before = self.harness.wire.after = None
         never = [str(point) for points in self.planned.values() for point in points]
         assert never == [], f"never reached: {never}"
 
-    def plan(self, about: str, deaths: list[Point]) -> None:
-        self.planned[about] = list(deaths)
+    def plan(self, about: str, crashes: list[Point]) -> None:
+        self.planned[about] = list(crashes)
         self._made[about] = Counter()
 
     def rename(self, about: str, instance_id: str) -> None:
-        """Whoever did not die as a request dies later, under the instance's id."""
+        """Crashes that did not happen in the request happen later, under the instance's id."""
         if about != instance_id:
             self.plan(instance_id, self.planned.pop(about))
 
@@ -128,10 +128,10 @@ class Deaths:
             self._strike(made, after=True)
 
     def _strike(self, made: Made, *, after: bool) -> None:
-        deaths = self.planned[made.about]
+        crashes = self.planned[made.about]
         nth = self._made[made.about][made.handler, made.name]
-        if deaths and deaths[0] == Point(made.handler, made.name, nth, after):
-            deaths.pop(0)
+        if crashes and crashes[0] == Point(made.handler, made.name, nth, after):
+            crashes.pop(0)
             tally.add(tally.KILL_POINTS)
             self._dead = made.invocation
             self._made[made.about] = self._begun[made.about][1].copy()  # it begins anew
@@ -152,7 +152,7 @@ class Interruptions:
     """What happens elsewhere, to its end, while a function is at one of its calls."""
 
     def __init__(self, harness: Harness) -> None:
-        self._world = harness
+        self._harness = harness
         self._planned: dict[str, tuple[Point, Callable[[], object]]] = {}
         self._counts: Counter[tuple[str, str, str]] = Counter()
         harness.wire.before = self._before
@@ -164,7 +164,7 @@ class Interruptions:
         self._counts = Counter({key: count for key, count in self._counts.items() if key[0] != about})
 
     def end(self) -> None:
-        self._world.wire.before = self._world.wire.after = None
+        self._harness.wire.before = self._harness.wire.after = None
         never = [str(point) for point, _ in self._planned.values()]
         assert never == [], f"never reached: {never}"
 
@@ -180,4 +180,4 @@ class Interruptions:
         point, work = self._planned.get(made.about, (None, None))
         if work and point == Point(made.handler, made.name, nth, after):
             del self._planned[made.about]
-            self._world.elsewhere(work)
+            self._harness.elsewhere(work)

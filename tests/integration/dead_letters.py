@@ -11,7 +11,7 @@ from tests.integration.wire import Made
 
 
 def break_purchases(harness: Harness) -> None:
-    """The books cannot be read: no wait that the service knows, but a failure."""
+    """Purchases cannot be read: that is a failure, not a wait."""
 
     def fail(made: Made) -> None:
         if made.handler == "create" and made.name.startswith("Query "):
@@ -27,7 +27,7 @@ def mend_purchases(harness: Harness) -> None:
 
 def send(harness: Harness, queue: str, body: str) -> None:
     harness.sqs.send_message(QueueUrl=harness.queues[queue], MessageBody=body)
-    harness.wire.hinted.add(queue)
+    harness.wire.has_messages.add(queue)
 
 
 def deliver_all(harness: Harness) -> None:
@@ -56,8 +56,8 @@ def failed_create(harness: Harness) -> tuple[str, dict[str, Any]]:
     break_purchases(harness)
     deliver_all(harness)
     mend_purchases(harness)
-    (letter,) = dead(harness)
-    return instance_id, letter
+    (dead_letter,) = dead(harness)
+    return instance_id, dead_letter
 
 
 def handle_dead_letters(harness: Harness, record: dict[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Kinds of bad weather: each fault alone, and all of them together."""
+"""Fault profiles: each fault alone, and all of them together."""
 
 import json
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from tests.integration.proxy import Fault, Kind
 
 
 @dataclass(frozen=True)
-class Weather:
+class FaultProfile:
     """What goes wrong, and how often: all rates are chances between 0 and 1."""
 
     wire: tuple[Fault, ...] = ()
     novita: tuple[dict[str, Any], ...] = ()  # faults of the simulator
     novita_settings: tuple[tuple[str, Any], ...] = ()
-    deaths: float = 0  # at each call, before it or after its effect
+    crashes: float = 0  # at each call, before it or after its effect
     meanwhile: float = 0  # something else happens at a call
     skew_seconds: float = 0  # clocks are off by up to so much, either way
     stream_lost: float = 0
@@ -49,43 +49,45 @@ def _actions(rate: float, **fault: Any) -> tuple[dict[str, Any], ...]:
     return tuple({**fault, "path": path, "rate": rate} for path in paths)
 
 
-ALONE: dict[str, Weather] = {
-    "messages doubled": Weather(wire=(Fault(Kind.DOUBLE, SEND, 0.5),)),
-    "messages delayed and reordered": Weather(wire=(Fault(Kind.HOLD, SEND, 0.6),)),
-    "messages lost": Weather(wire=(Fault(Kind.LOSE, SEND, 0.6),)),
-    "table throttled": Weather(wire=(Fault(Kind.THROTTLE, TABLE, 0.02, 5),)),
-    "answers of the table lost": Weather(wire=(Fault(Kind.LOST_ANSWER, TABLE, 0.08, 2),)),
-    "calls to the table doubled": Weather(wire=(Fault(Kind.DOUBLE, WRITES, 0.2),)),
-    "connections dropped": Weather(wire=(Fault(Kind.DROP, AWS, 0.03, 4),)),
-    "queue refusing": Weather(wire=(Fault(Kind.REFUSE, QUEUE, 0.5, 3),)),
-    "topic refusing": Weather(wire=(Fault(Kind.REFUSE, TOPIC, 0.5, 4), Fault(Kind.LOST_ANSWER, TOPIC, 0.2))),
-    "stream records lost and doubled": Weather(stream_lost=0.3, stream_doubled=0.3),
-    "Novita failing after commit": Weather(novita=_actions(0.5, kind="status", status=500, commit=True)),
-    "Novita gone after commit": Weather(novita=_actions(0.5, kind="disconnect", commit=True)),
-    "Novita failing before commit": Weather(novita=_actions(0.5, kind="status", status=502)),
-    "list lagging": Weather(
+ALONE: dict[str, FaultProfile] = {
+    "messages doubled": FaultProfile(wire=(Fault(Kind.DOUBLE, SEND, 0.5),)),
+    "messages delayed and reordered": FaultProfile(wire=(Fault(Kind.HOLD, SEND, 0.6),)),
+    "messages lost": FaultProfile(wire=(Fault(Kind.LOSE, SEND, 0.6),)),
+    "table throttled": FaultProfile(wire=(Fault(Kind.THROTTLE, TABLE, 0.02, 5),)),
+    "answers of the table lost": FaultProfile(wire=(Fault(Kind.LOST_ANSWER, TABLE, 0.08, 2),)),
+    "calls to the table doubled": FaultProfile(wire=(Fault(Kind.DOUBLE, WRITES, 0.2),)),
+    "connections dropped": FaultProfile(wire=(Fault(Kind.DROP, AWS, 0.03, 4),)),
+    "queue refusing": FaultProfile(wire=(Fault(Kind.REFUSE, QUEUE, 0.5, 3),)),
+    "topic refusing": FaultProfile(
+        wire=(Fault(Kind.REFUSE, TOPIC, 0.5, 4), Fault(Kind.LOST_ANSWER, TOPIC, 0.2))
+    ),
+    "stream records lost and doubled": FaultProfile(stream_lost=0.3, stream_doubled=0.3),
+    "Novita failing after commit": FaultProfile(novita=_actions(0.5, kind="status", status=500, commit=True)),
+    "Novita gone after commit": FaultProfile(novita=_actions(0.5, kind="disconnect", commit=True)),
+    "Novita failing before commit": FaultProfile(novita=_actions(0.5, kind="status", status=502)),
+    "list lagging": FaultProfile(
         novita_settings=(("listLagSeconds", 90),),
         novita=({"kind": "disconnect", "path": _CREATE, "commit": True, "rate": 0.6},),
     ),
-    "list empty": Weather(
+    "list empty": FaultProfile(
         novita=(
             {**_LIST, "body": _EMPTY, "rate": 0.5},
             {"kind": "disconnect", "path": _CREATE, "commit": True, "rate": 0.6},
         )
     ),
-    "list with a page missing": Weather(
+    "list with a page missing": FaultProfile(
         novita_settings=(("maxPageSize", 2),), novita=({**_LIST, "body": _EMPTY, "rate": 0.3},)
     ),
-    "clocks a minute apart": Weather(skew_seconds=60),
-    "two reconcilers at once": Weather(two_sweeps=1.0),
-    "functions dying": Weather(deaths=0.02),
-    "functions at the same time": Weather(meanwhile=0.05),
-    "receivers failing": Weather(receivers_fail=0.4),
+    "clocks a minute apart": FaultProfile(skew_seconds=60),
+    "two reconcilers at once": FaultProfile(two_sweeps=1.0),
+    "functions dying": FaultProfile(crashes=0.02),
+    "functions at the same time": FaultProfile(meanwhile=0.05),
+    "receivers failing": FaultProfile(receivers_fail=0.4),
 }
 # In these a machine may be bought beside one that nobody knew of; in no other.
 MAY_BUY_TWO = frozenset({"list empty", "list lagging"})
 
-ALL = Weather(
+ALL = FaultProfile(
     wire=(
         Fault(Kind.DOUBLE, SEND, 0.08),
         Fault(Kind.HOLD, SEND, 0.08),
@@ -107,7 +109,7 @@ ALL = Weather(
         {**_LIST, "body": _EMPTY, "rate": 0.2},
     ),
     novita_settings=(("listLagSeconds", 20), ("maxPageSize", 20)),  # so that an empty answer may be one page
-    deaths=0.008,
+    crashes=0.008,
     meanwhile=0.04,
     skew_seconds=60,
     stream_lost=0.1,

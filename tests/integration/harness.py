@@ -81,7 +81,7 @@ class Harness:
         self.dynamodb, self.sqs, self.sns, self._secrets = (
             _client(emulator, service) for service in ("dynamodb", "sqs", "sns", "secretsmanager")
         )
-        name = f"world-{uuid4().hex[:12]}"
+        name = f"harness-{uuid4().hex[:12]}"
         self.table_name = name
         self.dynamodb.create_table(TableName=name, **table)
         self.dead_queues = {queue: self._queue(f"{name}-{queue}-dead") for queue in CONSUMERS}
@@ -120,7 +120,7 @@ class Harness:
 
     def add_key(self, key: str, *scopes: str) -> str:
         """The id that the key is known and revoked by."""
-        return keys.create_key(self.table, name="world", scopes=scopes, key=key).id
+        return keys.create_key(self.table, name="harness", scopes=scopes, key=key).id
 
     def revoke_key(self, key_id: str) -> None:
         assert keys.revoke_key(self.table, key_id)
@@ -169,7 +169,7 @@ class Harness:
         finally:
             self.wiring = here
             wiring.use(here)
-            BaseRouter.current_event = event  # type: ignore[assignment]
+            BaseRouter.current_event = event  # type: ignore[assignment]  # Powertools sets it so, too
             api_app.context.update(context)
 
     def now(self) -> datetime:
@@ -254,7 +254,7 @@ class Harness:
             self.redeliver(queue, record)
             return False
         if answer["batchItemFailures"]:
-            self.wire.hinted.add(queue)
+            self.wire.has_messages.add(queue)
             self._failed = True
             return False
         if handle := record["receiptHandle"]:
@@ -263,7 +263,7 @@ class Harness:
 
     def handle_dead_letters(self) -> int:
         """Hand every dead letter to the function that keeps them."""
-        buried = 0
+        stored = 0
         for queue, url in self.dead_queues.items():
             answer = self.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, AttributeNames=["All"])
             for message in answer.get("Messages", []):
@@ -287,8 +287,8 @@ class Harness:
                     self._failed = True
                 else:
                     self.sqs.delete_message(**handle)
-                    buried += 1
-        return buried
+                    stored += 1
+        return stored
 
     def redeliver(self, queue: str, record: dict[str, Any]) -> None:
         """What SQS does when a function has died: the message is there again."""
@@ -297,15 +297,15 @@ class Harness:
         self.sqs.change_message_visibility(
             QueueUrl=self.queues[queue], ReceiptHandle=record["receiptHandle"], VisibilityTimeout=0
         )
-        self.wire.hinted.add(queue)
+        self.wire.has_messages.add(queue)
 
     def deliver(self) -> int:
         """Hand every visible message to its function once, and every new event to the announcer."""
         handled = 0
         for queue in self.queues:
-            if queue not in self.wire.hinted:
+            if queue not in self.wire.has_messages:
                 continue
-            self.wire.hinted.discard(queue)
+            self.wire.has_messages.discard(queue)
             while records := self.receive(queue):
                 for record in records:
                     self.handle(queue, record)
@@ -456,9 +456,9 @@ def _subject(body: str) -> str:
 
 @cache
 def _client(emulator: Emulator, service: str) -> Any:
-    """Made once for all worlds: it takes longer than most tests."""
+    """Made once for all harnesses: it takes longer than most tests."""
     session = emulator.session()
-    return send_quickly(session.client(service, endpoint_url=emulator.url, config=LEAN))  # type: ignore[call-overload]
+    return send_quickly(session.client(service, endpoint_url=emulator.url, config=LEAN))  # type: ignore[call-overload]  # any service
 
 
 @cache

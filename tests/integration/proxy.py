@@ -88,7 +88,7 @@ class FaultProxy:
 
     target: str
     random: Random = field(default_factory=lambda: Random(0))
-    now: Callable[[], datetime] | None = None  # of the world in front of it
+    now: Callable[[], datetime] | None = None  # of the harness that uses it
     faults: Sequence[Fault] = ()
     hold_seconds: float = 90.0  # the longest that a message is held back
     injected: Counter[str] = field(default_factory=Counter)
@@ -136,7 +136,7 @@ class FaultProxy:
         return any(call.content.get("ReceiptHandle") == receipt_handle for _, _, call in self._held)
 
     def _now(self) -> datetime:
-        assert self.now, "no world is in front of this proxy"
+        assert self.now, "no harness uses this proxy"
         return self.now()
 
     def _hold(self, call: Call, seconds: float) -> None:

@@ -57,7 +57,7 @@ def needs(service: str, operation: str, params: Mapping[str, Any]) -> Iterator[R
 
 
 def _resource(service: str, params: Mapping[str, Any]) -> str:
-    """As a world names its own table, queues, topic and secrets."""
+    """As a harness names its own table, queues, topic and secrets."""
     if service == "dynamodb":
         return f"Table/index/{params['IndexName']}" if "IndexName" in params else "Table"
     if service == "sqs":

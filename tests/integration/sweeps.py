@@ -20,7 +20,7 @@ LONG = 300  # past the settling time: what is not listed now is missed
 
 
 def running(harness: Harness, count: int = 1) -> list[str]:
-    """Instances that have run for long, put into the books as a create would have left them."""
+    """Instances that have run for long, stored as a create would have left them."""
     made = [_running(harness, number) for number in range(count)]
     harness.sweep()
     harness.advance(LONG)

@@ -25,7 +25,7 @@ def alarms() -> dict[str, Alarm]:
 
 @dataclass
 class OnCall:
-    """A world with somebody on call, from now on."""
+    """A harness with somebody on call, from now on."""
 
     harness: Harness
     alarms: dict[str, Alarm]

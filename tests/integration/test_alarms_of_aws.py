@@ -47,7 +47,7 @@ def visible(harness: Harness, url: str) -> float:
 
 
 def test_every_alarm_on_what_aws_measures_is_made_to_fire_here(alarms: Alarms) -> None:
-    of_queues = {f"{kind}-{queue}" for kind in ("OldestMessage", "Unburied") for queue in QUEUES}
+    of_queues = {f"{kind}-{queue}" for kind in ("OldestMessage", "DeadLettersNotStored") for queue in QUEUES}
     of_functions = {f"FunctionErrors-{name}" for name in NAMES}
 
     assert alarms.keys() == of_queues | of_functions | {
@@ -80,7 +80,7 @@ def test_a_message_that_nobody_takes_raises_an_alarm(harness: Harness, alarms: A
 def test_a_dead_letter_that_nobody_buries_raises_an_alarm(
     harness: Harness, alarms: Alarms, queue: str
 ) -> None:
-    url, alarm = harness.dead_queues[queue], alarms[f"Unburied-{queue}"]
+    url, alarm = harness.dead_queues[queue], alarms[f"DeadLettersNotStored-{queue}"]
     harness.sqs.send_message(QueueUrl=url, MessageBody="x")
 
     assert history(harness, alarm, 15, lambda _: visible(harness, url))[-1]

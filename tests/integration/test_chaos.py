@@ -25,11 +25,11 @@ def test_all_faults_at_once_lose_nothing_and_double_nothing(
     random = Random(SEED)
     callers = callers_of(disturbed, random, instances, over_seconds=instances * 12.0)
 
-    verdict, turmoil = run(disturbed, proxy, random, ALL, callers)
+    verdict, chaos_run = run(disturbed, proxy, random, ALL, callers)
 
     assert verdict.wrong == []
     assert verdict.instances == instances
-    assert sum(turmoil.injected.values()) >= instances * 10
+    assert sum(chaos_run.injected.values()) >= instances * 10
 
 
 @pytest.mark.parametrize("instances", [2, pytest.param(5, marks=pytest.mark.soak)])
@@ -43,7 +43,7 @@ def test_the_same_seed_is_the_same_run(
     def once() -> tuple[Counter[str], list[str], datetime]:
         with chaos.disturbed(emulator, novita, table_definition, proxy) as harness:
             random = Random(SEED)
-            _, turmoil = run(harness, proxy, random, ALL, callers_of(harness, random, instances, 60.0))
-            return turmoil.injected, [queue for queue, _ in turmoil.sent], harness.now()
+            _, chaos_run = run(harness, proxy, random, ALL, callers_of(harness, random, instances, 60.0))
+            return chaos_run.injected, [queue for queue, _ in chaos_run.sent], harness.now()
 
     assert once() == once()

@@ -80,14 +80,14 @@ class Rounds:
     """The real checks, and how long each took of the virtual time."""
 
     def __init__(self, harness: Harness) -> None:
-        self._world = harness
+        self._harness = harness
         self._probes = harness.wiring.probes
         self.made: list[tuple[float, str]] = []
 
     def check(self, *args: Any) -> HealthReport:
-        began = self._world.now()
+        began = self._harness.now()
         report = self._probes.check(*args)
-        self.made.append(((self._world.now() - began).total_seconds(), report.overall))
+        self.made.append(((self._harness.now() - began).total_seconds(), report.overall))
         return report
 
 

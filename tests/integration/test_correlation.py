@@ -116,11 +116,11 @@ def test_a_failure_is_followed_to_its_dead_letter_and_what_the_instance_comes_to
     mend_purchases(harness)
     harness.settle()
 
-    assert [line["message"] for line in lines["create"]].count("record failed") == 4
+    assert [line["message"] for line in lines["create"]].count("message failed") == 4
     assert "dead letter" in [line["message"] for line in lines["dead_letters"]]
     assert strangers(lines, correlation_id) == []
     _, answer = harness.call("GET", "/api/jobs/dead")
-    assert [letter["correlationId"] for letter in answer["deadLetters"]] == [correlation_id]
+    assert [dead_letter["correlationId"] for dead_letter in answer["deadLetters"]] == [correlation_id]
 
 
 def test_what_cannot_be_announced_says_which_request_it_belongs_to(

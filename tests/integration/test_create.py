@@ -223,7 +223,7 @@ def test_novita_failing_while_the_machine_boots_changes_nothing(harness: Harness
 
 @pytest.mark.parametrize("kind", ["disconnect", "status", "garbage"])
 def test_a_create_is_accepted_while_novita_is_down_and_says_so(harness: Harness, kind: str) -> None:
-    harness.simulator.fault(kind)  # type: ignore[arg-type]
+    harness.simulator.fault(kind)  # type: ignore[arg-type]  # kind is one of them
 
     status, answer = harness.call(
         "POST", "/api/instances", {"name": "a", "productName": "RTX 4090 24GB", "templateId": 107672}
@@ -264,7 +264,7 @@ def test_a_machine_that_does_not_boot_in_time_is_given_back(harness: Harness) ->
     assert failed.error is not None
     assert failed.error.code == "STARTUP_TIMEOUT"
     assert timedelta(seconds=60) <= failed.updated_at - began < timedelta(seconds=62)
-    assert [duty.action for duty in failed.cleanup.tasks] == ["delete"]
+    assert [task.action for task in failed.cleanup.tasks] == ["delete"]
     assert not failed.at_rest
     assert harness.simulator.live() == []
     assert harness.record(instance_id).at_rest

@@ -31,15 +31,19 @@ def harness(build: Build) -> Harness:
 
 
 def test_a_purchase_that_fails_four_times_is_a_dead_letter_with_its_reason(harness: Harness) -> None:
-    instance_id, letter = failed_create(harness)
+    instance_id, dead_letter = failed_create(harness)
 
-    assert (letter["queue"], letter["instanceId"], letter["attempts"]) == ("create", instance_id, 4)
-    assert letter["error"] == "ClientError"
-    assert letter["reason"] == {
+    assert (dead_letter["queue"], dead_letter["instanceId"], dead_letter["attempts"]) == (
+        "create",
+        instance_id,
+        4,
+    )
+    assert dead_letter["error"] == "ClientError"
+    assert dead_letter["reason"] == {
         "code": "INTERNAL_ERROR",
         "message": "AWS answered ResourceNotFoundException to Query",
     }
-    assert letter["correlationId"] == harness.record(instance_id).correlation_id
+    assert dead_letter["correlationId"] == harness.record(instance_id).correlation_id
     (item,) = dead_items(harness)
     assert item["expiresAt"] == pytest.approx(harness.now().timestamp() + 14 * DAY, abs=2)
 
@@ -154,8 +158,8 @@ def test_a_message_that_cannot_be_read_goes_the_way_of_the_dead(harness: Harness
 
     deliver_all(harness)
 
-    (letter,) = dead(harness)
-    assert (letter["error"], letter["body"]) == ("UnreadableMessage", "none of ours")
+    (dead_letter,) = dead(harness)
+    assert (dead_letter["error"], dead_letter["body"]) == ("UnreadableMessage", "none of ours")
 
 
 def test_a_function_that_dies_says_nothing_and_the_letter_says_so(harness: Harness) -> None:
@@ -163,10 +167,10 @@ def test_a_function_that_dies_says_nothing_and_the_letter_says_so(harness: Harne
         harness, harness.as_received("monitor-dead", StepMessage("inst_gone", "t", "c").as_json())
     )
 
-    (letter,) = dead(harness)
-    assert "without saying why" in letter["reason"]["message"]
-    assert letter["attempts"] == 4
-    assert "error" not in letter
+    (dead_letter,) = dead(harness)
+    assert "without saying why" in dead_letter["reason"]["message"]
+    assert dead_letter["attempts"] == 4
+    assert "error" not in dead_letter
 
 
 def test_only_the_last_attempt_notes_why_and_is_not_waited_for(harness: Harness) -> None:
@@ -185,10 +189,10 @@ def test_only_the_last_attempt_notes_why_and_is_not_waited_for(harness: Harness)
 
 
 def test_the_same_letter_twice_is_one_record_and_counted_once(harness: Harness) -> None:
-    letter = harness.as_received("monitor-dead", "x")
+    dead_letter = harness.as_received("monitor-dead", "x")
 
-    handle_dead_letters(harness, letter)
-    handle_dead_letters(harness, letter)
+    handle_dead_letters(harness, dead_letter)
+    handle_dead_letters(harness, dead_letter)
 
     assert len(dead(harness)) == 1
     _, stats = harness.call("GET", "/api/jobs/stats")
@@ -204,14 +208,14 @@ def test_a_step_that_dies_again_and_again_in_monitor_is_one_record(harness: Harn
     for _ in range(3):
         harness.advance(60)
         handle_dead_letters(harness, harness.as_received("monitor-dead", message))
-        (letter,) = dead(harness)
-        died.append(letter["diedAt"])
+        (dead_letter,) = dead(harness)
+        died.append(dead_letter["diedAt"])
 
     assert died == sorted(set(died)), "the last one is shown"
     _, stats = harness.call("GET", "/api/jobs/stats")
     assert stats["jobs"]["monitor"]["failed"] == 3, "and every one of them is counted"
     assert stats["queues"]["monitor"]["dead"] == 1
-    status, refused = redrive(harness, letter["id"])
+    status, refused = redrive(harness, dead_letter["id"])
     assert (status, refused["error"]["code"]) == (409, "NOT_REDRIVABLE")
     harness.settle()
 
@@ -233,13 +237,13 @@ def test_whoever_died_between_keeping_the_letter_and_failing_the_instance_is_fin
 ) -> None:
     instance_id = harness.create()
     message = StepMessage(instance_id, harness.record(instance_id).token, "c")
-    letter = harness.as_received("create-dead", message.as_json())
+    dead_letter = harness.as_received("create-dead", message.as_json())
     harness.wire.before = _refuse_transactions
-    assert not handle_dead_letters(harness, letter)
+    assert not handle_dead_letters(harness, dead_letter)
     harness.wire.before = None
     assert harness.record(instance_id).status is Status.CREATING
 
-    assert handle_dead_letters(harness, letter)
+    assert handle_dead_letters(harness, dead_letter)
 
     assert harness.record(instance_id).status is Status.FAILED
     assert len(dead(harness)) == 1
@@ -247,7 +251,7 @@ def test_whoever_died_between_keeping_the_letter_and_failing_the_instance_is_fin
 
 def test_dead_letters_are_listed_newest_first_in_pages(harness: Harness) -> None:
     for number in range(5):
-        handle_dead_letters(harness, harness.as_received("monitor-dead", f"letter {number}"))
+        handle_dead_letters(harness, harness.as_received("monitor-dead", f"body {number}"))
         harness.advance(1)
 
     _, first = harness.call("GET", "/api/jobs/dead?limit=2")
@@ -255,7 +259,7 @@ def test_dead_letters_are_listed_newest_first_in_pages(harness: Harness) -> None
     _, third = harness.call("GET", f"/api/jobs/dead?limit=2&cursor={second['nextCursor']}")
 
     bodies = [one["body"] for page in (first, second, third) for one in page["deadLetters"]]
-    assert bodies == [f"letter {number}" for number in (4, 3, 2, 1, 0)]
+    assert bodies == [f"body {number}" for number in (4, 3, 2, 1, 0)]
     assert "nextCursor" not in third
     assert harness.call("GET", "/api/jobs/dead?cursor=made-up")[1]["error"]["code"] == "INVALID_CURSOR"
     assert harness.call("GET", "/api/jobs/dead?limit=0")[0] == 400
@@ -264,4 +268,4 @@ def test_dead_letters_are_listed_newest_first_in_pages(harness: Harness) -> None
 def _refuse_transactions(made: Made) -> None:
     if made.name.startswith("TransactWriteItems"):
         error = {"Error": {"Code": "ThrottlingException", "Message": "not now"}}
-        raise ClientError(error, "TransactWriteItems")  # type: ignore[arg-type]
+        raise ClientError(error, "TransactWriteItems")  # type: ignore[arg-type]  # a part of a response

@@ -28,10 +28,10 @@ def harness(build: Build) -> Harness:
 
 
 def test_redriven_it_is_bought_after_all_with_a_new_token(harness: Harness) -> None:
-    instance_id, letter = failed_create(harness)
+    instance_id, dead_letter = failed_create(harness)
     old = [item["token"] for item in dead_items(harness)]
 
-    status, answer = redrive(harness, letter["id"])
+    status, answer = redrive(harness, dead_letter["id"])
 
     assert (status, answer["instanceId"]) == (202, instance_id)
     record = harness.record(instance_id)
@@ -42,7 +42,7 @@ def test_redriven_it_is_bought_after_all_with_a_new_token(harness: Harness) -> N
     assert record.token not in old
     sent = [json.loads(one["body"]) for one in harness.receive("create")]
     assert [one["token"] for one in sent] == [record.token]
-    harness.wire.hinted.add("create")
+    harness.wire.has_messages.add("create")
     harness.settle()
     assert harness.record(instance_id).status is Status.RUNNING
     assert len(harness.simulator.live()) == 1
@@ -56,10 +56,10 @@ def test_redriven_it_is_bought_after_all_with_a_new_token(harness: Harness) -> N
 
 
 def test_a_letter_is_redriven_once(harness: Harness) -> None:
-    _, letter = failed_create(harness)
+    _, dead_letter = failed_create(harness)
 
-    first, _ = redrive(harness, letter["id"])
-    second, refused = redrive(harness, letter["id"])
+    first, _ = redrive(harness, dead_letter["id"])
+    second, refused = redrive(harness, dead_letter["id"])
 
     assert (first, second) == (202, 409)
     assert refused["error"]["code"] == "NOT_REDRIVABLE"
@@ -69,9 +69,9 @@ def test_a_letter_is_redriven_once(harness: Harness) -> None:
 
 
 def test_the_same_idempotency_key_gets_the_same_answer(harness: Harness) -> None:
-    _, letter = failed_create(harness)
+    _, dead_letter = failed_create(harness)
 
-    answers = [redrive(harness, letter["id"], **{"idempotency-key": "k"}) for _ in range(2)]
+    answers = [redrive(harness, dead_letter["id"], **{"idempotency-key": "k"}) for _ in range(2)]
 
     assert answers[0] == answers[1]
     assert answers[0][0] == 202
@@ -80,16 +80,16 @@ def test_the_same_idempotency_key_gets_the_same_answer(harness: Harness) -> None
 
 
 def test_two_redrives_at_the_same_moment_are_one(harness: Harness) -> None:
-    instance_id, letter = failed_create(harness)
+    instance_id, dead_letter = failed_create(harness)
     other: list[int] = []
 
     def meanwhile(made: Any) -> None:
         if made.name.startswith("TransactWriteItems") and not other:
             other.append(0)
-            other[0] = harness.elsewhere(lambda: redrive(harness, letter["id"]))[0]
+            other[0] = harness.elsewhere(lambda: redrive(harness, dead_letter["id"]))[0]
 
     harness.wire.before = meanwhile
-    status, answer = redrive(harness, letter["id"])
+    status, answer = redrive(harness, dead_letter["id"])
     harness.wire.before = None
 
     assert (other, status) == ([202], 409), answer
@@ -101,17 +101,17 @@ def test_two_redrives_at_the_same_moment_are_one(harness: Harness) -> None:
 def test_the_write_that_redrives_succeeds_once(harness: Harness) -> None:
     _, shown = failed_create(harness)
     dead_letters, table = harness.wiring.dead_letters, harness.wiring.table
-    letter = dead_letters.get(shown["id"])
-    assert letter
+    dead_letter = dead_letters.get(shown["id"])
+    assert dead_letter
 
-    table.put(dead_letters.redriven(letter, harness.now()))
+    table.put(dead_letters.redriven(dead_letter, harness.now()))
 
     with pytest.raises(ConditionFailed):
-        table.put(dead_letters.redriven(letter, harness.now()))
+        table.put(dead_letters.redriven(dead_letter, harness.now()))
 
 
 def test_what_would_lead_to_nothing_is_refused_with_the_reason(harness: Harness) -> None:
-    instance_id, letter = failed_create(harness)
+    instance_id, dead_letter = failed_create(harness)
 
     def refusal(letter_id: str) -> str:
         status, answer = redrive(harness, letter_id)
@@ -128,7 +128,7 @@ def test_what_would_lead_to_nothing_is_refused_with_the_reason(harness: Harness)
     assert "is running, not failed" in refusal(f"dead_{live['messageId']}")
     harness.call("DELETE", f"/api/instances/{instance_id}")
     harness.settle()
-    assert "is terminated, not failed" in refusal(letter["id"])
+    assert "is terminated, not failed" in refusal(dead_letter["id"])
     assert redrive(harness, "dead_unknown")[1]["error"]["code"] == "DEAD_LETTER_NOT_FOUND"
 
 

@@ -8,7 +8,7 @@ import pytest
 from functions.shared.domain.instance.record import PurchaseOutcome
 from functions.shared.domain.instance.status import Status
 from tests.integration.conftest import Build
-from tests.integration.crash_points import FORGETFUL, Deaths, Interruptions, Point, sides
+from tests.integration.crash_points import FORGETFUL, Crashes, Interruptions, Point, sides
 from tests.integration.harness import Harness
 from tests.integration.market import put_on_sale
 
@@ -128,10 +128,10 @@ def test_a_purchase_that_turns_up_after_everything_was_settled_is_given_back(har
 
 def test_a_delete_while_the_buyer_is_dead_finds_what_it_bought(harness: Harness) -> None:
     instance_id = harness.create()
-    deaths = Deaths(harness)
-    deaths.plan(instance_id, [Point("create", "novita POST /gpu/instance/create", 1, after=True)])
+    crashes = Crashes(harness)
+    crashes.plan(instance_id, [Point("create", "novita POST /gpu/instance/create", 1, after=True)])
     harness.deliver()
-    deaths.end()
+    crashes.end()
 
     _delete(harness, instance_id)
     harness.settle()

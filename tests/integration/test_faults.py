@@ -1,4 +1,4 @@
-"""Each fault alone: whatever goes wrong at the wire, at Novita or with the clocks, the books balance."""
+"""Each fault alone: whatever goes wrong at AWS, at Novita or with the clocks, machines and records match."""
 
 from random import Random
 
@@ -21,9 +21,9 @@ def test_one_kind_of_fault_loses_nothing_and_doubles_nothing(
     random = Random(SEED)
     callers = callers_of(disturbed, random, instances, OVER_SECONDS)
 
-    verdict, turmoil = run(disturbed, proxy, random, ALONE[name], callers)
+    verdict, chaos_run = run(disturbed, proxy, random, ALONE[name], callers)
 
     assert verdict.wrong == []
     assert verdict.instances == instances
-    assert sum(turmoil.injected.values()), "nothing went wrong"
+    assert sum(chaos_run.injected.values()), "nothing went wrong"
     assert name in MAY_BUY_TWO or verdict.given_back == 0

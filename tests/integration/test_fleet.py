@@ -88,7 +88,7 @@ def test_a_429_slows_the_whole_fleet_to_what_it_asks_for(place: Place) -> None:
 
 
 def test_twenty_writers_at_once_get_a_slot_each_within_three_writes(place: Place) -> None:
-    seen = limiting.crowd(place)
+    seen = limiting.many_at_once(place)
 
     assert seen.different == seen.slots == 40
     assert seen.most_writes_for_one <= 3

@@ -98,7 +98,7 @@ def _due(harness: Harness) -> str:
 
 @pytest.mark.parametrize("prepare", [_deleting, _due])
 @pytest.mark.parametrize("silent", [True, False])
-def test_what_its_step_looks_after_is_stale_if_it_is_old_and_novita_is_silent(
+def test_what_its_step_looks_after_is_stale_if_it_is_old_and_novita_does_not_answer(
     harness: Harness, prepare: Any, silent: bool
 ) -> None:
     instance_id = prepare(harness)

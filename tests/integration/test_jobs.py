@@ -42,7 +42,7 @@ def test_depth_in_flight_and_delayed_are_the_queues_own(harness: Harness) -> Non
         assert (shown["depth"], shown["inFlight"], shown["delayed"]) == (2, 1, 1)
 
 
-def test_dead_counts_what_is_buried_and_what_is_not_yet_but_not_what_was_redriven(harness: Harness) -> None:
+def test_dead_counts_what_is_stored_and_what_is_not_yet_but_not_what_was_redriven(harness: Harness) -> None:
     instance_id = harness.create()
     harness.sqs.send_message(QueueUrl=harness.dead_queues["create"], MessageBody="x")
     harness.sqs.send_message(QueueUrl=harness.dead_queues["webhook"], MessageBody="x")
@@ -54,8 +54,8 @@ def test_dead_counts_what_is_buried_and_what_is_not_yet_but_not_what_was_redrive
     assert _dead(harness) == {"create": 2, "monitor": 0, "startup": 0, "webhook": 1}
     assert harness.record(instance_id).status is Status.FAILED
 
-    (letter,) = [one for one in _letters(harness) if "instanceId" in one]
-    assert harness.call("POST", f"/api/jobs/dead/{letter['id']}/redrive")[0] == 202
+    (dead_letter,) = [one for one in _dead_letters(harness) if "instanceId" in one]
+    assert harness.call("POST", f"/api/jobs/dead/{dead_letter['id']}/redrive")[0] == 202
 
     assert _dead(harness) == {"create": 1, "monitor": 0, "startup": 0, "webhook": 1}
     harness.settle()
@@ -70,7 +70,7 @@ def test_the_oldest_age_is_that_of_the_longest_overdue_step_of_the_queue(harness
 
     ages = {name: queue["oldestAgeSeconds"] for name, queue in stats(harness)["queues"].items()}
     assert ages == {"create": 120, "monitor": 0, "startup": 0, "webhook": 120}
-    # A sweep hints at it, and puts off its next hint: nothing has been done all the same.
+    # A sweep queues it again and moves its due time: nothing has been done all the same.
     harness.sweep()
     ages = {name: queue["oldestAgeSeconds"] for name, queue in stats(harness)["queues"].items()}
     assert (ages["create"], ages["webhook"]) == (120, 120)
@@ -97,10 +97,10 @@ def test_jobs_are_counted_by_type_in_one_write_for_each_batch(harness: Harness) 
 
 
 def test_a_message_that_failed_for_the_last_time_is_one_failed_job(harness: Harness) -> None:
-    letter = harness.as_received("webhook-dead", "none of ours")
+    dead_letter = harness.as_received("webhook-dead", "none of ours")
 
     for _ in range(2):
-        handle_dead_letters({"Records": [letter]}, Context())
+        handle_dead_letters({"Records": [dead_letter]}, Context())
 
     assert stats(harness)["jobs"]["webhook"]["failed"] == 1
 
@@ -141,7 +141,7 @@ def _dead(harness: Harness) -> dict[str, int]:
     return {name: queue["dead"] for name, queue in stats(harness)["queues"].items()}
 
 
-def _letters(harness: Harness) -> list[dict[str, Any]]:
+def _dead_letters(harness: Harness) -> list[dict[str, Any]]:
     dead_letters: list[dict[str, Any]] = harness.call("GET", "/api/jobs/dead")[1]["deadLetters"]
     assert json.dumps(dead_letters)
     return dead_letters

@@ -1,6 +1,6 @@
 """Every handler killed at every call it makes: the calls come from recordings, so a new call is a new point.
 
-Many instances share a world, each with one death to die, so that all of them come to rest in the same
+Many instances share a harness, each with one crash, so that all of them come to rest in the same
 virtual time.
 """
 
@@ -15,7 +15,16 @@ import pytest
 from functions.api.use_cases import create_instance
 from functions.shared.domain.instance.status import Status
 from tests.integration.conftest import Build
-from tests.integration.crash_points import AROUND, EVERY_SIDE, FORGETFUL, Deaths, Point, is_one, lives, points
+from tests.integration.crash_points import (
+    AROUND,
+    EVERY_SIDE,
+    FORGETFUL,
+    Crashes,
+    Point,
+    is_one,
+    lives,
+    points,
+)
 from tests.integration.harness import Harness
 from tests.integration.wire import Killed
 
@@ -37,7 +46,7 @@ class Flow:
 
     ends: Status
     history: tuple[str, ...]  # of this flow alone
-    ask: Callable[[Harness, str, str], tuple[int, Any]]  # world, instance id (or a name to be), key
+    ask: Callable[[Harness, str, str], tuple[int, Any]]  # harness, instance id (or a name to be), key
 
 
 def _create(harness: Harness, name: str, key: str, **more: Any) -> tuple[int, Any]:
@@ -91,17 +100,17 @@ def _recorded(harness: Harness, flow: Flow, about: str, key: str) -> tuple[str, 
 
 
 def _died_everywhere(harness: Harness, flow: Flow, subjects: list[str], found: list[Point]) -> list[str]:
-    """Ask for it for each subject, with other deaths each time; then all must be well."""
-    deaths = Deaths(harness)
+    """Ask for it for each subject, with other crashes each time; then all must be well."""
+    crashes = Crashes(harness)
     ids: dict[str, str] = {}
     planned = [*lives(found), *([] for _ in subjects)]
     for subject, some in zip(subjects, planned, strict=False):
-        deaths.plan(subject, some)
+        crashes.plan(subject, some)
         instance_id = _ask(harness, flow, subject, f"{flow.history}-{subject}")
-        deaths.rename(subject, instance_id)
+        crashes.rename(subject, instance_id)
         ids[instance_id] = ", ".join(map(str, some))
     harness.settle(4000 if EVERY_SIDE else 400, schedule=False)  # many more share the rate limit then
-    deaths.end()
+    crashes.end()
     _assert_all_is_well(harness, flow, ids)
     return list(ids)
 
@@ -190,14 +199,14 @@ def test_a_request_that_died_and_is_not_repeated_leaves_an_instance_or_nothing(h
     _ask(harness, CREATE, "recorded", "recorded")
     found = points(call for call in harness.wire.calls if call.handler == "api")
     harness.wire.calls.clear()
-    deaths = Deaths(harness)
+    crashes = Crashes(harness)
 
     for number, point in enumerate(found):
-        deaths.plan(f"i{number}", [point])
+        crashes.plan(f"i{number}", [point])
         with pytest.raises(Killed), harness.wire.handling("api", f"i{number}"):
             _create(harness, f"i{number}", f"i{number}")
         harness.restart()
-    deaths.end()
+    crashes.end()
     harness.settle()
 
     stored = {f"i{number}" for number, point in enumerate(found) if _after_the_write(point)} | {"recorded"}
@@ -216,12 +225,12 @@ def test_the_first_purchase_of_a_deployment_may_die_while_its_id_is_made(
     harness: Harness, call: str, after: bool
 ) -> None:
     instance_id = _ask(harness, CREATE, "first", "key")
-    deaths = Deaths(harness)
-    deaths.plan(instance_id, [Point("create", call, 1, after)])
+    crashes = Crashes(harness)
+    crashes.plan(instance_id, [Point("create", call, 1, after)])
 
     harness.settle()
 
-    deaths.end()
+    crashes.end()
     (machine,) = harness.simulator.instances()
     assert harness.record(instance_id).status is Status.RUNNING
     assert harness.wiring.deployment.id() in machine["name"]

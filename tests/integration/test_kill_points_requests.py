@@ -10,7 +10,7 @@ from functions.shared.domain.instance.status import Status
 from functions.shared.domain.messages import StepMessage
 from tests.integration import dead_letters
 from tests.integration.conftest import Build
-from tests.integration.crash_points import FORGETFUL, Deaths, Point, lives, points
+from tests.integration.crash_points import FORGETFUL, Crashes, Point, lives, points
 from tests.integration.harness import Harness
 from tests.integration.wire import Killed
 
@@ -20,7 +20,7 @@ USED_AT = "2026-01-02T03:04:05Z"
 @pytest.fixture
 def harness(build: Build) -> Harness:
     made = build(**FORGETFUL, RETRY_BASE_SECONDS="0")
-    made.wiring.deployment.id()  # made once, which test_kill_points.py has deaths for
+    made.wiring.deployment.id()  # made once, which test_kill_points.py has crashes for
     return made
 
 
@@ -29,7 +29,7 @@ class Request:
     """What is asked, of what was prepared for it, and how it is when it has been done once."""
 
     prepare: Callable[[Harness, str], str]
-    ask: Callable[[Harness, str, str], tuple[int, Any]]  # world, what was prepared, key
+    ask: Callable[[Harness, str, str], tuple[int, Any]]  # harness, what was prepared, key
     done: Callable[[Harness, str], bool]
 
 
@@ -79,7 +79,7 @@ def _followed(harness: Harness, instance_id: str) -> bool:
 
 
 def _dead(harness: Harness, name: str) -> str:
-    """The letter of a create that failed for the last time."""
+    """The dead letter of a create that failed for the last time."""
     instance_id = harness.create(name=name)
     for record in harness.receive("create"):
         harness.sqs.delete_message(QueueUrl=harness.queues["create"], ReceiptHandle=record["receiptHandle"])
@@ -94,8 +94,8 @@ def _redrive(harness: Harness, letter_id: str, key: str) -> tuple[int, Any]:
 
 
 def _bought_once(harness: Harness, letter_id: str) -> bool:
-    letter = next(one for one in dead_letters.dead_items(harness) if one["pk"] == letter_id)
-    history = harness.history(letter["instanceId"])
+    dead_letter = next(one for one in dead_letters.dead_items(harness) if one["pk"] == letter_id)
+    history = harness.history(dead_letter["instanceId"])
     again = ["instance.creating", "instance.starting", "instance.running"]
     return history == ["instance.creating", "instance.failed", *again]
 
@@ -179,20 +179,20 @@ def test_a_request_that_dies_at_any_call_and_is_repeated_is_done_once(harness: H
     request = REQUESTS[name]
     found = _recorded(harness, request)
     subjects = []
-    deaths = Deaths(harness)
+    crashes = Crashes(harness)
 
     for number, planned in enumerate(lives(found)):
         subjects.append(request.prepare(harness, f"s{number}"))
-        deaths.plan(subjects[-1], planned)
+        crashes.plan(subjects[-1], planned)
         _until_answered(harness, request, subjects[-1], f"k{number}")
-    deaths.end()
+    crashes.end()
     _to_rest(harness)
 
     assert [subject for subject in subjects if not request.done(harness, subject)] == []
 
 
 def _to_rest(harness: Harness) -> None:
-    """A sweep brings what a death left behind, webhooks too."""
+    """A sweep brings what a crash left behind, webhooks too."""
     harness.settle()
     for _ in range(3):
         harness.advance(61)
@@ -211,14 +211,14 @@ def test_a_dead_letter_whose_burial_dies_at_any_call_is_kept_once_and_fails_its_
     harness.handle_dead_letters()
     found = points(call for call in harness.wire.calls if call.handler == "dead_letters")
     ids = [first]
-    deaths = Deaths(harness)
+    crashes = Crashes(harness)
 
     for number, planned in enumerate(lives(found)):
         ids.append(_dying(harness, f"i{number}"))
-        deaths.plan(ids[-1], planned)
+        crashes.plan(ids[-1], planned)
     for _ in range(10):
         harness.handle_dead_letters()
-    deaths.end()
+    crashes.end()
     harness.settle()
 
     assert {harness.record(id_).status for id_ in ids} == {Status.FAILED}
@@ -228,7 +228,7 @@ def test_a_dead_letter_whose_burial_dies_at_any_call_is_kept_once_and_fails_its_
 
 
 def _dying(harness: Harness, name: str) -> str:
-    """An instance whose message has failed for the last time and waits to be buried."""
+    """An instance whose message has failed for the last time and waits to be stored."""
     instance_id = harness.create(name=name)
     for record in harness.receive("create"):
         harness.sqs.delete_message(QueueUrl=harness.queues["create"], ReceiptHandle=record["receiptHandle"])

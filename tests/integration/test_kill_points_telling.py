@@ -5,7 +5,7 @@ from collections import Counter
 
 from functions.shared.domain.instance.status import Status
 from tests.integration.conftest import Build
-from tests.integration.crash_points import Deaths, lives, points
+from tests.integration.crash_points import Crashes, lives, points
 from tests.integration.harness import Harness
 
 TELLING = ("announce", "webhook")
@@ -25,7 +25,7 @@ def _import(harness: Harness, name: str, status: str = "running") -> str:
 
 
 def _tell(harness: Harness) -> None:
-    """Until everything is told: a sweep brings what a death left behind."""
+    """Until everything is told: a sweep brings what a crash left behind."""
     for _ in range(20):
         while harness.deliver():
             pass
@@ -46,15 +46,15 @@ def test_an_event_is_told_to_everybody_whoever_dies_while_telling_it(harness: Ha
     _import(harness, "recorded")
     _tell(harness)
     found = points(call for call in harness.wire.calls if call.handler in TELLING)
-    deaths = Deaths(harness)
+    crashes = Crashes(harness)
     ids = []
     for number, some in enumerate(lives(found)):
         ids.append(_import(harness, f"i{number}"))
-        deaths.plan(ids[-1], some)
+        crashes.plan(ids[-1], some)
 
     _tell(harness)
 
-    deaths.end()
+    crashes.end()
     received = Counter(
         json.loads(message["body"])["instanceId"] for message in harness.simulator.inbox("hook")
     )
@@ -71,17 +71,17 @@ def test_a_sweep_that_dies_at_any_call_is_made_good_by_the_next(build: Build) ->
     harness.advance(61)
     harness.sweep()
     found = points(call for call in harness.wire.calls if call.handler == "sweep")
-    deaths = Deaths(harness)
+    crashes = Crashes(harness)
     harness.cold = lambda _: True
 
     for number, some in enumerate(lives(found)):
         waiting.append(_waiting(harness, f"w{number}"))
         drifted.append(_drifted(harness, f"d{number}"))
-        deaths.plan("", some)
+        crashes.plan("", some)
         for _ in some:
             harness.advance(61)
             harness.sweep()
-    deaths.end()
+    crashes.end()
     harness.announcing = True
     for machine in harness.simulator.live():
         if machine["status"] == "pulling":

@@ -1,4 +1,4 @@
-"""Messages are hints: doubled, late, mixed up or lost, they change nothing but how soon it happens."""
+"""Messages only say that a step is due: doubled, late, mixed up or lost, they change only how soon it is."""
 
 import random
 from collections import Counter
@@ -219,7 +219,7 @@ def test_every_message_twice_in_a_row_does_everything_once(harness: Harness) -> 
         handle(queue, {**record, "receiptHandle": ""})
         return handle(queue, record)
 
-    harness.handle = twice  # type: ignore[method-assign]
+    harness.handle = twice  # type: ignore[method-assign]  # every message comes twice
 
     record = _live_through(harness, harness.settle)
 
@@ -336,10 +336,10 @@ def test_two_sweeps_at_the_same_moment_take_each_item_once(harness: Harness) -> 
     harness.wire.before = another_sweep
     harness.sweep()
     harness.wire.before = None
-    hints = Counter(
+    enqueued = Counter(
         sent(call)["instance_id"] for call in harness.wire.calls if call.name == "SendMessage create"
     )
     harness.settle()
 
-    assert hints == Counter(dict.fromkeys(ids, 1))
+    assert enqueued == Counter(dict.fromkeys(ids, 1))
     assert len(harness.simulator.live()) == len(ids)

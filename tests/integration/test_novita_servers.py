@@ -144,10 +144,10 @@ class Gate(OpenGate):
     reports: list[str] = field(default_factory=list)
     pauses: list[float] = field(default_factory=list)
 
-    def succeeded(self, permit: Permit) -> None:  # noqa: ARG002 - the protocol's name
+    def succeeded(self, permit: Permit) -> None:  # noqa: ARG002  # the protocol's name
         self.reports.append("succeeded")
 
-    def failed(self, permit: Permit) -> None:  # noqa: ARG002 - the protocol's name
+    def failed(self, permit: Permit) -> None:  # noqa: ARG002  # the protocol's name
         self.reports.append("failed")
 
     def pause(self, seconds: float) -> None:
@@ -164,7 +164,7 @@ def client(url: str, gate: Gate | None = None, **over: object) -> Novita:
         "wait": lambda _: None,
         "limits": QUICK,
     }
-    return Novita(url, **{**given, **over})  # type: ignore[arg-type] # a test's own table of arguments
+    return Novita(url, **{**given, **over})  # type: ignore[arg-type]  # a test's own table of arguments
 
 
 def outcome(call: Callable[[], object]) -> OstlerError:
@@ -223,7 +223,7 @@ def test_a_good_status_with_a_body_in_no_form_is_not_believed(body: bytes) -> No
     with serving(reply(200, body)) as server:
         novita = client(server.url)
         for call in (novita.clusters, novita.list, novita.registry_auths):
-            assert type(outcome(lambda call=call: call(within=ENOUGH))) is NovitaForNow  # type: ignore[misc]
+            assert type(outcome(lambda call=call: call(within=ENOUGH))) is NovitaForNow  # type: ignore[misc]  # a default in a lambda
         assert type(outcome(lambda: novita.get("m1", within=ENOUGH))) is NovitaForNow
         assert type(outcome(lambda: novita.create(ORDER, within=ENOUGH))) is OutcomeUnclear
 

@@ -178,7 +178,7 @@ def test_while_another_process_reads_the_list_a_look_is_put_off(shared: Harness)
     assert looks(shared) == {}
     assert shared.record(instance_id).token != token
     assert shared.record(instance_id).status is Status.STARTING
-    shared.wiring.shared_list._give_back(held)
+    shared.wiring.shared_list._release(held)
     shared.settle()
     assert shared.record(instance_id).status is Status.RUNNING
 
@@ -187,17 +187,17 @@ def test_a_reader_may_die_at_any_call_and_every_instance_comes_up_all_the_same(s
     shared.create()
     shared.settle()
     made = [call.name for call in shared.wire.calls if call.handler == "monitor"]
-    deaths = sorted({(name, made.index(name)) for name in made}, key=lambda death: death[1])
-    assert LIST in dict(deaths)
+    crashes = sorted({(name, made.index(name)) for name in made}, key=lambda crash: crash[1])
+    assert LIST in dict(crashes)
 
-    for name, _ in deaths:
+    for name, _ in crashes:
 
-        def dies(call: Made, at: str = name) -> None:
+        def crash_there(call: Made, at: str = name) -> None:
             if call.handler == "monitor" and call.name == at:
                 shared.wire.before = None
                 raise Killed
 
-        shared.wire.before = dies
+        shared.wire.before = crash_there
         instance_id = shared.create()
         shared.settle()
         assert shared.wire.before is None, f"never reached: {name}"

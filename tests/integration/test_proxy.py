@@ -52,7 +52,7 @@ def queue(emulator: Emulator) -> str:
 
 
 def _client(service: str, proxy: FaultProxy, config: Config) -> Any:
-    made = boto3.client(  # type: ignore[call-overload]
+    made = boto3.client(  # type: ignore[call-overload]  # any service
         service,
         endpoint_url=proxy.url,
         config=config,

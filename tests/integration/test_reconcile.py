@@ -116,7 +116,7 @@ def test_two_sweeps_at_once_do_each_thing_once(build: Build) -> None:
     harness.advance(60)
 
 
-def test_two_sweeps_at_once_hint_at_an_overdue_step_once(harness: Harness) -> None:
+def test_two_sweeps_at_once_enqueue_an_overdue_step_once(harness: Harness) -> None:
     instance_id = harness.create()
     for record in harness.receive("create"):
         harness.sqs.delete_message(QueueUrl=harness.queues["create"], ReceiptHandle=record["receiptHandle"])
@@ -130,8 +130,8 @@ def test_two_sweeps_at_once_hint_at_an_overdue_step_once(harness: Harness) -> No
     harness.wire.after = meanwhile
     harness.sweep()
 
-    hints = [json.loads(one["body"]) for one in harness.receive("create")]
-    assert [hint["token"] for hint in hints] == [harness.record(instance_id).token]
+    messages = [json.loads(one["body"]) for one in harness.receive("create")]
+    assert [one["token"] for one in messages] == [harness.record(instance_id).token]
     harness.settle(only_sweeps=True)
 
 

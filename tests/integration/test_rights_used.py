@@ -70,7 +70,7 @@ def test_a_transaction_needs_the_rights_of_its_items_and_an_index_its_own() -> N
     }
     assert of("Query", IndexName="due") == {("dynamodb:Query", "Table/index/due")}
     assert of("Query") == {("dynamodb:Query", "Table")}
-    dead = "http://127.0.0.1:4566/000000000000/world-0a-create-dead"
+    dead = "http://127.0.0.1:4566/000000000000/harness-0a-create-dead"
     assert set(needs("sqs", "SendMessageBatch", {"QueueUrl": dead})) == {
         ("sqs:SendMessage", "QueuesCreateDead")
     }
@@ -85,7 +85,7 @@ def _live_through(harness: Harness) -> None:
     _buy_unclearly(harness)
     _operate(harness, known)
     _read(harness, known)
-    _send_astray(harness, known)
+    _send_to_the_wrong_queue(harness, known)
     _doubt_a_purchase(harness, known, "restart")
     _doubt_a_purchase(harness, known, "stop")
     _fail_for_good(harness, known)
@@ -129,7 +129,7 @@ def _read(harness: Harness, instance_id: str) -> None:
         assert status < 300, (path, answer)
 
 
-def _send_astray(harness: Harness, instance_id: str) -> None:
+def _send_to_the_wrong_queue(harness: Harness, instance_id: str) -> None:
     """A message that comes to the wrong function is sent on to the right one."""
     waiting = harness.create(name="waiting")
     _hand(harness, waiting, "monitor", "startup")
@@ -186,8 +186,8 @@ def _lose_messages(harness: Harness, instance_id: str) -> None:
     harness.announce()
     harness.advance(120)
     assert harness.call("GET", "/api/jobs/stats")[0] == 200
-    harness.wire.hinted.clear()
+    harness.wire.has_messages.clear()
 
     harness.sweep()
 
-    assert harness.wire.hinted == set(CONSUMERS)
+    assert harness.wire.has_messages == set(CONSUMERS)

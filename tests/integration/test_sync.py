@@ -95,7 +95,7 @@ def test_a_real_one_does_it(harness: Harness) -> None:
     _clear(harness, found)
 
 
-def test_it_hints_at_what_is_overdue(harness: Harness) -> None:
+def test_it_enqueues_what_is_overdue(harness: Harness) -> None:
     instance_id = harness.create()
     for record in harness.receive("create"):
         harness.sqs.delete_message(QueueUrl=harness.queues["create"], ReceiptHandle=record["receiptHandle"])

@@ -9,7 +9,7 @@ import pytest
 from functions.shared.domain.ids import machine_name
 from tests.integration.callers import Caller
 from tests.integration.chaos import run
-from tests.integration.fault_profiles import Weather
+from tests.integration.fault_profiles import FaultProfile
 from tests.integration.harness import Harness
 from tests.integration.proxy import FaultProxy
 from tests.integration.subscriber import Subscriber
@@ -76,7 +76,7 @@ def _rested(harness: Harness, proxy: FaultProxy, caller: Caller) -> list[dict[st
     """What was announced until all was at rest."""
     announced: list[dict[str, Any]] = []
     subscriber = Subscriber(harness)
-    verdict, _ = run(harness, proxy, Random(1), Weather(), [caller])
+    verdict, _ = run(harness, proxy, Random(1), FaultProfile(), [caller])
     assert verdict.wrong == []
     announced += subscriber.received()
     return announced

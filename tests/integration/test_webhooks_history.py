@@ -21,7 +21,7 @@ class Trouble:
     """Loses, doubles, holds back and mixes up messages, and announces events twice or not at all."""
 
     def __init__(self, harness: Harness, random: Random) -> None:
-        self._world = harness
+        self._harness = harness
         self._random = random
         self._held: list[tuple[str, dict[str, Any]]] = []
         self.seen: Counter[str] = Counter()
@@ -31,16 +31,16 @@ class Trouble:
         for _ in range(ROUNDS):
             self._announce()
             self._messages()
-            due = [unmarshal(item)["dueAt"] for item in self._world.items() if "due" in item]
+            due = [unmarshal(item)["dueAt"] for item in self._harness.items() if "due" in item]
             if not due:
                 return
-            wait = min(due) / 1000 - self._world.now().timestamp()
-            self._world.advance(max(wait, self._random.uniform(0, 20)) + 0.001)
-            self._world.wiring.invocation(Context()).compose(Sweep)()
+            wait = min(due) / 1000 - self._harness.now().timestamp()
+            self._harness.advance(max(wait, self._random.uniform(0, 20)) + 0.001)
+            self._harness.wiring.invocation(Context()).compose(Sweep)()
         raise AssertionError(f"not at rest after {ROUNDS} rounds")
 
     def _announce(self) -> None:
-        images = [one for one in self._world.items() if one.get("due") == {"S": "event"}]
+        images = [one for one in self._harness.items() if one.get("due") == {"S": "event"}]
         chosen = [image for image in images for _ in range(self._times("announced"))]
         self._random.shuffle(chosen)
         records = [{"dynamodb": {"NewImage": image}} for image in chosen]
@@ -48,8 +48,8 @@ class Trouble:
 
     def _messages(self) -> None:
         waiting, self._held = self._held, []
-        for queue in self._world.queues:
-            waiting += [(queue, self._taken(queue, record)) for record in self._world.receive(queue)]
+        for queue in self._harness.queues:
+            waiting += [(queue, self._taken(queue, record)) for record in self._harness.receive(queue)]
         self._random.shuffle(waiting)
         for queue, record in waiting:
             if self._random.random() < 0.2:
@@ -57,12 +57,12 @@ class Trouble:
                 self._held.append((queue, record))
                 continue
             for _ in range(self._times("message")):
-                self._world.handle(queue, record)
+                self._harness.handle(queue, record)
 
     def _taken(self, queue: str, record: dict[str, Any]) -> dict[str, Any]:
         """Out of the queue, for us to hand over as we like."""
-        url = self._world.queues[queue]
-        self._world.sqs.delete_message(QueueUrl=url, ReceiptHandle=record["receiptHandle"])
+        url = self._harness.queues[queue]
+        self._harness.sqs.delete_message(QueueUrl=url, ReceiptHandle=record["receiptHandle"])
         return record | {"receiptHandle": ""}
 
     def _times(self, what: str) -> int:

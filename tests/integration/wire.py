@@ -64,7 +64,7 @@ class Wire:
 
     def __init__(self) -> None:
         self.calls: list[Made] = []
-        self.hinted: set[str] = set()  # queues that a message without delay was sent to
+        self.has_messages: set[str] = set()  # queues that a message without delay was sent to
         self.news = False  # an event was written, so that the stream has something for the announcer
         self.handler = self.about = ""
         self.invocation = 0
@@ -83,7 +83,7 @@ class Wire:
 
     def arrived(self, made: Made) -> None:
         if made.name.startswith("SendMessage ") and not made.params["DelaySeconds"]:
-            self.hinted.add(made.name.removeprefix("SendMessage "))
+            self.has_messages.add(made.name.removeprefix("SendMessage "))
         self.news |= made.writes and "/event" in made.name and made.handler != "announce"
         if self.after:
             self.after(made)
@@ -145,7 +145,7 @@ class WatchedWiring(Wiring):
             illegal.extend(decision.illegal_moves)
             return save(decision, also)
 
-        runner.save = noting  # type: ignore[method-assign] # so that tests see what production only counts
+        runner.save = noting  # type: ignore[method-assign]  # so that tests see what production only counts
         return runner
 
     @cached_property
@@ -158,7 +158,7 @@ class WatchedWiring(Wiring):
 @cache
 def _watched(service: str, _: str) -> Any:
     """Made once for each emulator: making a client takes longer than most tests."""
-    return watch(send_quickly(boto3.client(service, config=LEAN)))  # type: ignore[call-overload]
+    return watch(send_quickly(boto3.client(service, config=LEAN)))  # type: ignore[call-overload]  # any service
 
 
 def watch(client: Any) -> Any:

@@ -6,20 +6,24 @@ from local.novita.client import Simulator, SimulatorError
 from tests.simulator.novita import BODY, NOON, Api, reason
 
 
-def test_the_books_hold_what_is_gone_too(api: Api, sim: Simulator) -> None:
+def test_the_list_of_machines_has_those_that_are_gone_too(api: Api, sim: Simulator) -> None:
     kept = api.create(name="kept")
     gone = api.create(name="gone")
     sim.advance(10)
     api.act("delete", gone)
     sim.advance(3)
 
-    books = {one["id"]: one for one in sim.instances()}
+    machines = {one["id"]: one for one in sim.instances()}
 
-    assert (books[kept]["name"], books[kept]["status"], books[kept]["billing"]) == ("kept", "running", True)
-    assert (books[gone]["status"], books[gone]["billing"]) == ("removed", False)
-    assert (books[gone]["createdAt"], books[gone]["removedAt"]) == (NOON, NOON + 13)
-    assert (books[kept]["billedSeconds"], books[gone]["billedSeconds"]) == (10, 10)
-    assert books[kept]["create"] == {**BODY, "name": "kept"}
+    assert (machines[kept]["name"], machines[kept]["status"], machines[kept]["billing"]) == (
+        "kept",
+        "running",
+        True,
+    )
+    assert (machines[gone]["status"], machines[gone]["billing"]) == ("removed", False)
+    assert (machines[gone]["createdAt"], machines[gone]["removedAt"]) == (NOON, NOON + 13)
+    assert (machines[kept]["billedSeconds"], machines[gone]["billedSeconds"]) == (10, 10)
+    assert machines[kept]["create"] == {**BODY, "name": "kept"}
     assert [one["id"] for one in sim.live()] == [kept]
 
 

@@ -70,7 +70,7 @@ def test_a_status_fault_says_what_it_is_told(api: Api, sim: Simulator) -> None:
 def test_commit_decides_whether_the_machine_is_bought(
     api: Api, sim: Simulator, kind: str, commit: bool, bought: int
 ) -> None:
-    sim.fault(kind, CREATE, commit=commit, delayMs=10, status=502)  # type: ignore[arg-type]
+    sim.fault(kind, CREATE, commit=commit, delayMs=10, status=502)  # type: ignore[arg-type]  # kind is one of them
 
     with contextlib.suppress(requests.ConnectionError):
         api.try_create()

@@ -22,7 +22,7 @@ def test_state_survives_a_clean_restart(tmp_path: Path) -> None:
         sim.patch_product("l40s.14c80g", stock={"CN-HK-01": 1})
         sim.put_template("5", image="x/y")
         sim.app(id_, 8188, status=418)
-        books, settings, products = sim.instances(), sim.settings(), sim.products()
+        machines, settings, products = sim.instances(), sim.settings(), sim.products()
 
     with running(state=state) as sim:
         kept = (sim.instances(), sim.settings(), sim.products())
@@ -30,11 +30,11 @@ def test_state_survives_a_clean_restart(tmp_path: Path) -> None:
         sim.advance(53)
         shown = Api(sim).instance(id_)
 
-    assert kept == (books, settings, products)
+    assert kept == (machines, settings, products)
     assert template == "x/y"
     assert (shown["status"], shown["spotStatus"]) == ("exited", "terminated")
     assert state.stat().st_mode & 0o077 == 0
-    assert os.listdir(state.parent) == ["state.json"]  # noqa: PTH208 - nothing half written is left
+    assert os.listdir(state.parent) == ["state.json"]  # noqa: PTH208  # nothing half written is left
 
 
 def test_a_corrupt_state_is_moved_aside_and_said(tmp_path: Path) -> None:

@@ -75,17 +75,17 @@ def cleanup(idempotency_key: IdempotencyKey = None) -> CleanedView:
 
 
 def _once(route: str, key: str | None, work: Callable[[], ApiResult]) -> dict[str, Any]:
-    question = idempotent(route, key, router.current_event.json_body)
-    return wired().idempotency.kept_after(question, work, about=route).body
+    request = idempotent(route, key, router.current_event.json_body)
+    return wired().idempotency.kept_after(request, work, about=route).body
 
 
 def _side(side: CacheSide) -> SideView:
     view: SideView = {
         "size": len(side.ids),
-        "hits": side.tally.hits,
-        "misses": side.tally.misses,
-        "hitRatio": side.tally.hit_ratio,
-        "evictions": side.tally.evictions,
+        "hits": side.counts.hits,
+        "misses": side.counts.misses,
+        "hitRatio": side.counts.hit_ratio,
+        "evictions": side.counts.evictions,
         "ids": sorted(side.ids)[:_MOST_SHOWN],
     }
     if side.size_bytes is not None:

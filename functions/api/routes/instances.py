@@ -98,8 +98,8 @@ def list_instances(
     tags=_INSTANCES,
 )
 def comprehensive(
-    includeNovitaOnly: Annotated[bool, Query()] = True,  # noqa: N803 - the API's own name
-    syncLocalState: Annotated[  # noqa: N803
+    includeNovitaOnly: Annotated[bool, Query()] = True,  # noqa: N803  # the API's own name
+    syncLocalState: Annotated[  # noqa: N803  # the API's own name
         bool, Query(description="Let records follow what Novita shows; none is made")
     ] = False,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,

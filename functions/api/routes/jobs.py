@@ -117,8 +117,8 @@ def redrive(
     letter_id: Annotated[str, Path(max_length=128)], idempotency_key: IdempotencyKey = None
 ) -> Response[RedrivenView]:
     """An instance that failed and has no machine is bought again; a webhook is sent now."""
-    question = idempotent(f"redrive {letter_id}", idempotency_key, router.current_event.json_body)
-    result = use_case(RedriveDeadLetter)(letter_id, actor=caller().id, request=question)
+    request = idempotent(f"redrive {letter_id}", idempotency_key, router.current_event.json_body)
+    result = use_case(RedriveDeadLetter)(letter_id, actor=caller().id, request=request)
     return Response(result.status, "application/json", cast("RedrivenView", result.body))
 
 

@@ -92,7 +92,7 @@ def quote(body: Annotated[QuoteBody, Body()]) -> QuoteView:
 @router.get("/api/products", summary="What Novita sells, in USD", tags=_MARKET)
 def products(
     name: Annotated[str | None, Query(min_length=1, max_length=200)] = None,
-    billingMode: Annotated[str, Query(pattern="^(spot|onDemand)$")] = "spot",  # noqa: N803 - the API's own name
+    billingMode: Annotated[str, Query(pattern="^(spot|onDemand)$")] = "spot",  # noqa: N803  # the API's own name
 ) -> ProductsView:
     catalog = wired().catalog
     found = catalog.products(name, billingMode, catalog.products_ttl, within=_WHILE_WAITING_SECONDS)

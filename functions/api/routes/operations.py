@@ -21,13 +21,13 @@ _OPERATIONS = ["operations"]
 
 
 def _operate(instance_id: str, what: str, command: Command, key: str | None) -> Response[AcceptedView]:
-    question = idempotent(f"{what} {instance_id}", key, router.current_event.json_body)
-    return _accepted(use_case(OperateInstance)(instance_id, command, actor=caller().id, request=question))
+    request = idempotent(f"{what} {instance_id}", key, router.current_event.json_body)
+    return _accepted(use_case(OperateInstance)(instance_id, command, actor=caller().id, request=request))
 
 
 def _operate_named(name: str, what: str, command: Command, key: str | None) -> Response[AcceptedView]:
-    question = idempotent(f"{what} by name", key, router.current_event.json_body)
-    return _accepted(use_case(OperateInstance).by_name(name, command, actor=caller().id, request=question))
+    request = idempotent(f"{what} by name", key, router.current_event.json_body)
+    return _accepted(use_case(OperateInstance).by_name(name, command, actor=caller().id, request=request))
 
 
 def _accepted(result: ApiResult) -> Response[AcceptedView]:

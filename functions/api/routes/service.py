@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 from functions.api.auth import ANONYMOUS
 from functions.api.bodies import IdempotencyKey, SyncBody
 from functions.api.requests import caller, idempotent, invocation, use_case, wired
-from functions.api.use_cases.check_health import CheckHealth
+from functions.api.use_cases.check_dependencies import CheckDependencies
 from functions.api.views import FaultView
 from functions.shared.domain.errors import CallerError
 from functions.shared.domain.ids import timestamp
@@ -84,7 +84,7 @@ def health(
         return {"status": "ok", "service": "ostler"}
     if caller() == ANONYMOUS:
         raise CallerError("UNAUTHORIZED", "What the service stands on is shown to holders of a key")
-    found = use_case(CheckHealth)()
+    found = use_case(CheckDependencies)()
     checks: ChecksView = {"table": "ok", "queues": "ok", "circuits": found}
     calm = all(state == "CLOSED" for state in found.values())
     return {"status": "ok" if calm else "degraded", "service": "ostler", "checks": checks}
@@ -123,15 +123,13 @@ def _circuit(report: Any) -> CircuitView:
 def sync(body: Annotated[SyncBody | None, Body()] = None, idempotency_key: IdempotencyKey = None) -> SyncView:
     dry_run = body.dryRun if body else False
     idempotency = wired().idempotency
-    once = (
-        idempotency.once if dry_run else idempotency.kept_after
-    )  # only what changes something has its answer kept
-    question = idempotent("POST /api/sync", idempotency_key, router.current_event.json_body)
-    result = once(question, lambda: ApiResult(200, {**_reconciled(dry_run)}), "POST /api/sync")
+    once = idempotency.once if dry_run else idempotency.kept_after  # a dry run changes nothing to repeat
+    request = idempotent("POST /api/sync", idempotency_key, router.current_event.json_body)
+    result = once(request, lambda: ApiResult(200, {**_reconcile(dry_run)}), "POST /api/sync")
     return cast("SyncView", result.body)
 
 
-def _reconciled(dry_run: bool) -> SyncView:
+def _reconcile(dry_run: bool) -> SyncView:
     run = invocation().at_most(_MOST_SECONDS)
     sweep = run.compose(Sweep)
     overdue = sweep.overdue() if dry_run else sweep()
@@ -162,10 +160,10 @@ def _shown(report: ComparisonReport, kind: DifferenceKind) -> list[DifferenceVie
     return [_difference(one) for one in report.of(kind)][:_MOST_SHOWN]
 
 
-def _difference(finding: Difference) -> DifferenceView:
+def _difference(difference: Difference) -> DifferenceView:
     return {
-        "instanceId": finding.instance_id,
-        "novitaInstanceId": finding.machine_id,
-        "action": str(finding.action),
-        "done": finding.done,
+        "instanceId": difference.instance_id,
+        "novitaInstanceId": difference.machine_id,
+        "action": str(difference.action),
+        "done": difference.done,
     }

@@ -62,7 +62,7 @@ class SecretView(TypedDict):
 
 @router.get("/api/webhooks/deliveries", summary="An instance's webhooks, newest first", tags=_WEBHOOKS)
 def deliveries(
-    instanceId: Annotated[str, Query(min_length=1, max_length=64)],  # noqa: N803 - the API's own name
+    instanceId: Annotated[str, Query(min_length=1, max_length=64)],  # noqa: N803  # the API's own name
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     cursor: Annotated[str | None, Query(max_length=500)] = None,
 ) -> DeliveriesView:
@@ -86,8 +86,8 @@ def deliveries(
 def replay(
     delivery_id: Annotated[str, Path(max_length=64)], idempotency_key: IdempotencyKey = None
 ) -> Response[ReplayedView]:
-    question = idempotent(f"replay {delivery_id}", idempotency_key, router.current_event.json_body)
-    result = use_case(ReplayDelivery)(delivery_id, question)
+    request = idempotent(f"replay {delivery_id}", idempotency_key, router.current_event.json_body)
+    result = use_case(ReplayDelivery)(delivery_id, request)
     return Response(result.status, "application/json", cast("ReplayedView", result.body))
 
 

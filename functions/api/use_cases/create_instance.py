@@ -41,14 +41,14 @@ class CreateInstance:
     def __call__(
         self, *, name: str, spec: Spec, webhook_url: str | None, actor: str, request: IdempotentRequest | None
     ) -> ApiResult:
-        # Decided on once: a second try under another id could buy twice what the first stored after all.
-        begun = cache(lambda: self._begun(name, spec, webhook_url, actor))
-        return self.idempotency.once(request, lambda: self._stored(*begun(), request), name)
+        # Decided once, with one id: if a try was stored after all, the next must not make a second instance.
+        begun = cache(lambda: self._begin(name, spec, webhook_url, actor))
+        return self.idempotency.once(request, lambda: self._store(*begun(), request), name)
 
-    def _begun(
+    def _begin(
         self, name: str, spec: Spec, webhook_url: str | None, actor: str
     ) -> tuple[Decision, dict[str, str]]:
-        offer, message = self._looked_up(spec)
+        offer, message = self._look_up(spec)
         region = offer.region if offer else spec.region
         boot = self.boot_times.expected("create", offer.product_id, offer.region) if offer else None
         now = self.clock()
@@ -70,7 +70,7 @@ class CreateInstance:
         } | ({"region": region} if region else {})
         return decision, body
 
-    def _stored(
+    def _store(
         self, decision: Decision, body: dict[str, str], request: IdempotentRequest | None
     ) -> ApiResult:
         result = ApiResult(201, body, f"/api/instances/{decision.record.id}")
@@ -80,7 +80,7 @@ class CreateInstance:
         self.steps.enqueue(record, decision.now)
         return result
 
-    def _looked_up(self, spec: Spec) -> tuple[Offer | None, str]:
+    def _look_up(self, spec: Spec) -> tuple[Offer | None, str]:
         """Both look-ups at once. A definite no is raised; no answer from Novita is no error."""
         with ThreadPoolExecutor(2) as pool:
             template = pool.submit(

@@ -43,10 +43,10 @@ class ImportMachine:
         request: IdempotentRequest | None,
     ) -> ApiResult:
         return self.idempotency.once(
-            request, lambda: self._taken(machine_id, name, webhook_url, actor, request), machine_id
+            request, lambda: self._import(machine_id, name, webhook_url, actor, request), machine_id
         )
 
-    def _taken(
+    def _import(
         self,
         machine_id: str,
         name: str | None,
@@ -55,7 +55,7 @@ class ImportMachine:
         request: IdempotentRequest | None,
     ) -> ApiResult:
         began = self.clock()
-        machine, former = self._free(machine_id)
+        machine, former = self._find_free(machine_id)
         decision = begin_import(
             instance_id=new_instance_id(began),
             name=name or machine.name or machine_id,
@@ -73,16 +73,15 @@ class ImportMachine:
         self.steps.enqueue(self.instances.add(decision, also), decision.now)
         return result
 
-    def _free(self, machine_id: str) -> tuple[Machine, str | None]:
-        """As Novita shows it, and whose it was; an error where it is not there or somebody's already."""
+    def _find_free(self, machine_id: str) -> tuple[Machine, str | None]:
+        """The machine and its former owner; an error if there is none or if an instance has it."""
         try:
             machine = self.novita.get(machine_id, within=self.lookup_seconds)
         except MachineNotFound:
             raise NotFound("INSTANCE_NOT_FOUND", f"Novita has no machine {machine_id}") from None
         mark = read_mark(machine.name, self.deployment())
         owner = self.instances.owner(machine_id)
-        # An orphan has our mark and no record, and one that vanished has a record that gave it up: this is
-        # their way back.
+        # Two kinds with our mark are free: an orphan has no record, a vanished one has a record that ended.
         for instance_id in filter(None, (mark.instance_id if mark else None, owner)):
             record = self.instances.get(instance_id)
             if record.gave_up(machine_id) if record else instance_id != owner:

@@ -37,7 +37,7 @@ _LISTING = "comprehensive"
 
 @dataclass(frozen=True)
 class MergedList:
-    """The merged list as it is cached: entries as callers see them, newest first, each with its place."""
+    """The merged list as it is cached: entries as callers see them, newest first, each with its position."""
 
     entries: list[tuple[str, dict[str, Any]]]
     stale: bool
@@ -68,15 +68,15 @@ class MergeLists:
         after = self.cursors.read(cursor, _LISTING) if cursor else None
         whole = (None if sync_local_state else self._cached()) or self._fetched(sync_local_state)
         entries = [
-            (place, entry)
-            for place, entry in whole.entries
+            (position, entry)
+            for position, entry in whole.entries
             if include_novita_only or entry["source"] != Source.NOVITA
         ]
-        following = [(place, entry) for place, entry in entries if after is None or place < after]
+        following = [(position, entry) for position, entry in entries if after is None or position < after]
         page = following[: how_many_fit([entry for _, entry in following[:limit]])]
         counts = Counter(str(entry["source"]) for _, entry in entries)
         view: dict[str, Any] = {
-            "instances": self._with_uses([entry for _, entry in page]),
+            "instances": self._with_last_used([entry for _, entry in page]),
             "total": len(entries),
             "sources": {str(source): counts[str(source)] for source in Source},
             "performance": {
@@ -91,8 +91,8 @@ class MergeLists:
             view["stale"] = True
         return view
 
-    def _with_uses(self, page: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Of what is shown, and as it is now: they change more often than the list is read."""
+    def _with_last_used(self, page: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Read now and only for this page: last used changes more often than the list is cached."""
         used = self.last_used.of(entry["instanceId"] for entry in page if "instanceId" in entry)
         return [
             {**entry, "lastUsedAt": timestamp(used[entry["instanceId"]])}
@@ -105,7 +105,7 @@ class MergeLists:
         found = self.cache.get(_KEY, self.merged_ttl)
         nothing = {"novitaApiTime": 0, "localDataTime": 0, "mergeProcessingTime": 0}
         return (
-            MergedList([(place, entry) for place, entry in found], False, nothing)
+            MergedList([(position, entry) for position, entry in found], False, nothing)
             if found is not None
             else None
         )
@@ -117,14 +117,16 @@ class MergeLists:
         (records, local_time), (listed, novita_time) = here.result(), there.result()
         began = self.stopwatch()
         merged = self._merged(records, listed, sync)
-        entries = sorted(((_place(one), entry_view(one)) for one in merged), key=_by_place, reverse=True)
+        entries = sorted(
+            ((_position(one), entry_view(one)) for one in merged), key=_by_position, reverse=True
+        )
         took = {
             "novitaApiTime": novita_time,
             "localDataTime": local_time,
             "mergeProcessingTime": _milliseconds(self.stopwatch() - began),
         }
         if listed is not None:  # an answer without Novita is not kept: it may be back at once
-            self.cache.put(_KEY, [[place, entry] for place, entry in entries])
+            self.cache.put(_KEY, [[position, entry] for position, entry in entries])
         return MergedList(entries, listed is None, took)
 
     def _timed(self, work: Callable[[], Any]) -> tuple[Any, int]:
@@ -164,7 +166,7 @@ class MergeLists:
         try:
             return self.instances.get(instance_id)
         except UNREADABLE:
-            logger.exception("record not read", key=instance_id)
+            logger.exception("item not read", key=instance_id)
             return None
 
     def _synced(
@@ -185,16 +187,16 @@ class MergeLists:
         return {record.id: record for record in changed if record}
 
 
-def _place(one: Merged) -> str:
-    """Newest first, and a place that stays the same: a cursor goes on below it."""
+def _position(one: Merged) -> str:
+    """What the list is sorted by, newest first; it never changes, so that a cursor can go on below it."""
     if one.record is not None:
         return f"{_moment(one.record.created_at)}.{one.record.id}"
     if one.machine is not None:
         return f"{_moment(one.machine.created_at)}.{one.machine.id}"
-    raise ValueError("an entry of nothing")
+    raise ValueError("neither a record nor a machine")
 
 
-def _by_place(entry: tuple[str, Any]) -> str:
+def _by_position(entry: tuple[str, Any]) -> str:
     return entry[0]
 
 

@@ -29,7 +29,7 @@ _DONE = {
     Action.DELETE: "deleted",
 }
 
-# One of domain.commands, with what the caller said about it filled in.
+# One of shared/domain/instance/commands.py, with what the caller gave filled in.
 Command = Callable[[Decision, str], Decision]
 
 
@@ -52,7 +52,7 @@ class OperateInstance:
     def by_name(
         self, name: str, command: Command, *, actor: str, request: IdempotentRequest | None
     ) -> ApiResult:
-        """An answer given before counts even when the name no longer leads to the instance."""
+        """A repeated request gets its first result, even if the name now means another instance."""
         return self.idempotency.once(
             request, lambda: self._begin(self._named(name), command, actor, request), about=name
         )
@@ -78,13 +78,13 @@ class OperateInstance:
         decision = command(before.change(correlation_id=correlation_id()), new_operation_id(now))
         decision = self._expecting(decision)
         result = ApiResult(202, _accepted(decision.record, now))
-        if not decision.events:  # as it was asked to be already
+        if not decision.events:  # it is so already
             return result
         self.steps.save(decision, [self.idempotency.write(request, result)] if request else [])
         return result
 
     def _expecting(self, decision: Decision) -> Decision:
-        """How long it may take to come up again, for the answer and for whoever looks."""
+        """With the time that it may take to come up again."""
         record = decision.record
         if not decision.events or record.operation is None or record.status is not Status.STARTING:
             return decision

@@ -51,7 +51,7 @@ class InstancesPage:
     instances: list[InstanceView]
     total: int | None
     next_cursor: str | None
-    stale: bool  # Novita cannot be asked, so that what is shown is not kept up
+    stale: bool  # Novita cannot be asked, so what is shown may be old
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ class ReadInstances:
     def one(self, instance_id: str) -> tuple[Instance, bool]:
         """The instance, and whether what is shown may be out of date because Novita does not answer.
 
-        What its own step looks after is shown as that step left it, with the time, and is stale only if it is
-        older than details may be and Novita is known not to answer.
+        While its own step is at work the record is shown as that step left it. It is then stale only if it is
+        older than `details_ttl` and Novita is known not to answer.
         """
         record, stale = self._looked_at(find_instance(self.instances, instance_id))
         return self.last_used.on(record), stale
@@ -86,7 +86,7 @@ class ReadInstances:
             self.clock() - (record.machine.seen_at or record.created_at)
         ).total_seconds() < self.details_ttl
         if left_to_its_step(record, self.clock()):
-            return record, not fresh and self._unanswered()
+            return record, not fresh and self._novita_is_down()
         self.cache.count(fresh)
         if fresh:
             return record, False
@@ -141,9 +141,9 @@ class ReadInstances:
         if (fit := how_many_fit(shown)) < len(found):
             end = found[fit - 1].id
         following = self.cursors.make(end, listing) if end else None
-        return InstancesPage(shown[:fit], total, following, self._unanswered())
+        return InstancesPage(shown[:fit], total, following, self._novita_is_down())
 
-    def _unanswered(self) -> bool:
+    def _novita_is_down(self) -> bool:
         return self.circuits.is_open("reads") or self.recent_outage.is_on()
 
     def _look(self, record: Instance) -> Observation:

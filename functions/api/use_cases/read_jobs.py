@@ -35,7 +35,7 @@ class ReadJobs:
     job_counts: JobCounts
     due: Due
     clock: Callable[[], datetime]
-    resend_seconds: float  # by so much a sweep puts off what it has queued again
+    resend_seconds: float  # a sweep moves the due time of what it queued again by this
 
     def queues(self) -> dict[str, QueueState]:
         ages = self._ages()

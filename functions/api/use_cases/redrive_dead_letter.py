@@ -35,38 +35,40 @@ class RedriveDeadLetter:
     policy: Policy
     clock: Callable[[], datetime]
 
-    def __call__(self, letter_id: str, *, actor: str, request: IdempotentRequest | None) -> ApiResult:
+    def __call__(self, dead_letter_id: str, *, actor: str, request: IdempotentRequest | None) -> ApiResult:
         return self.idempotency.once(
-            request, lambda: self._go_on(self._open(letter_id), actor, request), about=letter_id
+            request, lambda: self._redrive(self._find(dead_letter_id), actor, request), about=dead_letter_id
         )
 
-    def _open(self, letter_id: str) -> DeadLetter:
-        dead_letter = self.dead_letters.get(letter_id)
+    def _find(self, dead_letter_id: str) -> DeadLetter:
+        dead_letter = self.dead_letters.get(dead_letter_id)
         if dead_letter is None:
             raise NotFound("DEAD_LETTER_NOT_FOUND", "There is no dead letter of that id, or it is too old")
         if dead_letter.redriven_at is not None:
-            raise Conflict("NOT_REDRIVABLE", f"{letter_id} has been redriven already")
+            raise Conflict("NOT_REDRIVABLE", f"{dead_letter_id} has been redriven already")
         return dead_letter
 
-    def _go_on(self, dead_letter: DeadLetter, actor: str, request: IdempotentRequest | None) -> ApiResult:
+    def _redrive(self, dead_letter: DeadLetter, actor: str, request: IdempotentRequest | None) -> ApiResult:
         now = self.clock()
         if dead_letter.instance_id:
             result = _accepted(dead_letter, "A machine is being bought")
             self._buy_again(
-                dead_letter.instance_id, actor, self._with_it(dead_letter, request, result, now), now
+                dead_letter.instance_id, actor, self._writes_with(dead_letter, request, result, now), now
             )
         elif dead_letter.delivery_id:
             result = _accepted(dead_letter, "The webhook is being sent")
-            self._deliver_now(dead_letter.delivery_id, self._with_it(dead_letter, request, result, now), now)
+            self._deliver_now(
+                dead_letter.delivery_id, self._writes_with(dead_letter, request, result, now), now
+            )
         else:
             raise Conflict("NOT_REDRIVABLE", "Its body names neither an instance nor a delivery")
         logger.info("dead letter redriven", id=dead_letter.id)
         return result
 
-    def _with_it(
+    def _writes_with(
         self, dead_letter: DeadLetter, request: IdempotentRequest | None, result: ApiResult, now: datetime
     ) -> list[Write]:
-        """What is stored in the same transaction: that it was redriven, and the answer."""
+        """Stored in the same transaction: that it was redriven, and the result."""
         redriven = self.dead_letters.redriven(dead_letter, now)
         return [redriven, self.idempotency.write(request, result)] if request else [redriven]
 

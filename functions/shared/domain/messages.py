@@ -1,4 +1,4 @@
-"""What goes through the queues: hints that a step is due, and what is kept of one that failed for good."""
+"""What goes through the queues: messages that a step or an attempt is due, and dead letters."""
 
 import json
 from collections.abc import Mapping
@@ -134,7 +134,7 @@ def read_dead_letter(message_id: str, queue: str, body: str, failure: JobFailure
     except UnreadableMessage:
         shown = body.encode("utf-8", "replace").decode()[:_SHOWN_CHARACTERS]
         return DeadLetter(f"dead_{message_id}", message_id, queue, failure, body=shown)
-    # Elsewhere the instance fails, and no more follow; here the sweep goes on sending until the deadline.
+    # In `monitor` the sweep sends again until the deadline: one dead letter for the step, not many.
     repeats = queue == Queue.MONITOR
     return DeadLetter(
         f"dead_{step.instance_id}_{step.token}" if repeats else f"dead_{message_id}",

@@ -129,7 +129,7 @@ def may_probe(circuit: Circuit, now: datetime) -> bool:
 def permit_without_probe(
     circuit: Circuit, now: datetime, policy: CircuitPolicy
 ) -> CallPermit | RefusedPermit:
-    """What a caller who gets no probe is told."""
+    """For a caller who gets no probe."""
     soon = max(1.0, policy.cache_seconds)
     if circuit.state is CircuitState.CLOSED:
         if is_tripped(circuit, now, policy):
@@ -187,7 +187,7 @@ def after_good_probe(circuit: Circuit, now: datetime, policy: CircuitPolicy) -> 
 
 
 def event_of(circuit: Circuit, event_id: str, now: datetime) -> CircuitEvent | None:
-    """What is told of a circuit that has just become so; half open is nobody's news."""
+    """The event that announces the circuit's new state; half open is not announced."""
     if circuit.state is CircuitState.HALF_OPEN:
         return None
     kind = "circuit.opened" if circuit.state is CircuitState.OPEN else "circuit.closed"

@@ -35,9 +35,7 @@ T = TypeVar("T")
 
 _SWEEP_SECONDS = 60  # from one sweep to the next
 
-PendingRepair = tuple[
-    Instance | None, Callable[[], Difference | None]
-]  # at what is about this instance, if at any
+PendingRepair = tuple[Instance | None, Callable[[], Difference | None]]  # of which instance, and the work
 
 
 @dataclass(frozen=True)
@@ -53,14 +51,14 @@ class CompareWithNovita:
 
     def __call__(self, *, dry_run: bool = False) -> ComparisonReport:
         began = self.clock()
-        # Records first: one that is stored after this has a machine that the list may lack, not the reverse.
+        # Records first: a machine bought meanwhile may then lack in the records, which one look mends.
         records = self.instances.all_live()
         try:
             machines = self.novita.list(within=self.budget.to_repair_after())
         except (NovitaForNow, NovitaRefused) as error:
             logger.warning("novita's list could not be read", code=error.code)
             return ComparisonReport(False, len(records), fault=Fault(error.code, error.message))
-        found = self._survey(machines, records, began)
+        found = self._compare(machines, records, began)
         new = sum(self.orphans.first_seen(marked.machine.id) is None for marked in found.orphans)
         braked = found.alarming(new)
         if braked:
@@ -68,13 +66,13 @@ class CompareWithNovita:
             if not dry_run:
                 measure(BRAKES)
         repair = replace(self.repair, dry_run=dry_run or braked)
-        return self._work_through(found, began, repair, braked)
+        return self._repair_all(found, began, repair, braked)
 
-    def _survey(self, machines: tuple[Machine, ...], records: list[Instance], began: datetime) -> Comparison:
+    def _compare(self, machines: tuple[Machine, ...], records: list[Instance], began: datetime) -> Comparison:
         deployment = self.deployment()
         by_id = {record.id: record for record in records}
         marked: dict[str, Instance | None] = {}
-        told_of = []
+        comparable = []
         for machine in machines:
             mark = read_mark(machine.name, deployment)
             try:
@@ -82,27 +80,29 @@ class CompareWithNovita:
                     marked[mark.instance_id] = by_id.get(mark.instance_id) or self.instances.get(
                         mark.instance_id
                     )
-            except UNREADABLE:  # it has a record, so that it is nobody's to deal with here
-                logger.exception("record not read", instance_id=mark and mark.instance_id)
+            except UNREADABLE:  # it has a record, so it is no orphan; left out
+                logger.exception("item not read", instance_id=mark and mark.instance_id)
             else:
-                told_of.append(machine)
-        return compare(tuple(told_of), records, marked, deployment, missed_since=began - self.policy.settle)
+                comparable.append(machine)
+        return compare(
+            tuple(comparable), records, marked, deployment, missed_since=began - self.policy.settle
+        )
 
-    def _work_through(
+    def _repair_all(
         self, found: Comparison, began: datetime, repair: Repair, braked: bool
     ) -> ComparisonReport:
         """Each on its own: one that cannot be dealt with must not hold up those behind it."""
         differences: list[Difference] = []
         left_over = 0
-        for record, look in _repairs(found, began, repair):
+        for record, do in _repairs(found, began, repair):
             if not self.budget.may_repair():
                 left_over += 1
                 continue
             with _about(record):
                 try:
-                    difference = look()
+                    difference = do()
                 except Exception:  # noqa: BLE001  # whatever it is, the next sweep meets it again
-                    logger.exception("not put right")
+                    logger.exception("difference not repaired")
                     left_over += 1
                     continue
             if difference is not None:
@@ -115,22 +115,22 @@ def _about(record: Instance | None) -> AbstractContextManager[None]:
     return correlated(record.correlation_id, instance_id=record.id) if record else nullcontext()
 
 
-def _repairs(found: Comparison, began: datetime, do: Repair) -> Iterator[PendingRepair]:
+def _repairs(found: Comparison, began: datetime, repair: Repair) -> Iterator[PendingRepair]:
     at_once = int(found.at_once)  # of what needs calls of its own; the rest is for the next sweep
     for record, machine in found.matched:
-        yield record, partial(do.matched, record, machine, began)
+        yield record, partial(repair.matched, record, machine, began)
     for record in found.unlisted:
-        yield record, partial(do.unlisted, record, began)
+        yield record, partial(repair.unlisted, record, began)
     for record, marked in found.unknown:
-        yield record, partial(do.surplus, record, marked, began)
+        yield record, partial(repair.surplus, record, marked, began)
     turn = at_once * int(began.timestamp() // _SWEEP_SECONDS)
     for record, marked in _from(turn, found.reappeared)[:at_once]:
-        yield record, partial(do.reappeared, record, marked)
+        yield record, partial(repair.reappeared, record, marked)
     deletions = 0
 
     def orphan(marked: MarkedMachine) -> Difference:
         nonlocal deletions
-        difference = do.orphan(marked, may_delete=deletions < at_once)
+        difference = repair.orphan(marked, may_delete=deletions < at_once)
         deletions += difference.action == "delete"
         return difference
 
@@ -139,6 +139,6 @@ def _repairs(found: Comparison, began: datetime, do: Repair) -> Iterator[Pending
 
 
 def _from(turn: int, all_of_them: Sequence[T]) -> Sequence[T]:
-    """Every sweep begins elsewhere, so that what cannot be dealt with holds up nothing else for good."""
+    """Every sweep begins at another one, so that none that fails holds up the others for ever."""
     start = turn % len(all_of_them) if all_of_them else 0
     return (*all_of_them[start:], *all_of_them[:start])

@@ -1,4 +1,4 @@
-"""Consuming a queue: each record on its own, a failed one back after a growing wait."""
+"""Consuming a queue: each message on its own; one that fails comes back after a growing wait."""
 
 from __future__ import annotations
 
@@ -37,10 +37,12 @@ class _Processor(BatchProcessor):
 
     def _fail(self, record: SQSRecord, exception: Any) -> None:
         attempt = int(record.attributes.approximate_receive_count)
-        logger.error("record failed", exc_info=exception, attempt=attempt)
+        logger.error("message failed", exc_info=exception, attempt=attempt)
         wired = self._wiring
         if attempt > wired.settings.max_retry_attempts:
-            failure = JobFailure(type(exception[1]).__name__, why(exception[1]), attempt, wired.clock())
+            failure = JobFailure(
+                type(exception[1]).__name__, failure_fault(exception[1]), attempt, wired.clock()
+            )
             wired.dead_letters.note(record.message_id, failure)
             wait = 0.0  # there is nothing left to wait for
         else:
@@ -50,7 +52,7 @@ class _Processor(BatchProcessor):
         wired.queues.put_back(self._queue, record.receipt_handle, wait)
 
 
-def why(error: BaseException) -> Fault:
+def failure_fault(error: BaseException) -> Fault:
     """Without what another party may have put into the text of its errors."""
     name = type(error).__name__
     if isinstance(error, OstlerError):
@@ -67,12 +69,12 @@ def consume(
     def take(record: SQSRecord) -> None:  # Powertools passes it by this name
         step(record.body)
 
-    answer: dict[str, Any] = process_partial_response(  # type: ignore[assignment] # stubs that promise less
+    response: dict[str, Any] = process_partial_response(  # type: ignore[assignment]  # stubs that promise less
         event=event, record_handler=take, processor=_Processor(run.wiring, queue), context=context
     )
-    failed = len(answer["batchItemFailures"])
+    failed = len(response["batchItemFailures"])
     run.job_counts.add(queue, completed=len(event["Records"]) - failed, retried=failed)
-    return answer
+    return response
 
 
 def consume_steps(

@@ -62,26 +62,26 @@ class Repair:
     dry_run: bool = False  # says what would be done, and does nothing
 
     def matched(self, record: Instance, machine: Machine, began: datetime) -> Difference | None:
-        """Only what is at rest: steps look after the others, and a write from here would undo one."""
+        """Only what is at rest: the others have steps, which a write from here would make stale."""
         if not record.at_rest:
             if worth_an_early_step(record, machine, self.clock()) and not self.dry_run:
                 self.steps.enqueue(record, record.next_check_at or self.clock())
             return None
-        decision = self._decided(record, Seen(machine, began))
+        decision = self._decide(record, Seen(machine, began))
         if decision.events and changed_lately(record, began, self.policy):
-            decision = self._confirmed(record, machine.id)
+            decision = self._confirm(record, machine.id)
         if not differs(record, decision.record):
             return None
-        done = self._stored(record, decision)
+        done = self._store(record, decision)
         return Difference(DifferenceKind.FOLLOWED, machine.id, record.id, decision.record.status, done)
 
     def unlisted(self, record: Instance, began: datetime) -> Difference:
         machine_id = record.machine.id or ""
         if not record.at_rest:
             return Difference(DifferenceKind.DOUBTED, machine_id, record.id, "look")
-        decision = self._decided(record, NotListed(machine_id, began))
+        decision = self._decide(record, NotListed(machine_id, began))
         return Difference(
-            DifferenceKind.DOUBTED, machine_id, record.id, "look", self._stored(record, decision)
+            DifferenceKind.DOUBTED, machine_id, record.id, "look", self._store(record, decision)
         )
 
     def surplus(self, record: Instance, marked: MarkedMachine, began: datetime) -> Difference:
@@ -91,21 +91,21 @@ class Repair:
         if self.dry_run:
             return Difference(DifferenceKind.SURPLUS, machine_id, record.id, action)
         recorded = self.instances.turned_out_bought(marked.mark, marked.machine, began)
-        decision = self._decided(record, UnknownMachine(machine_id, recorded))
+        decision = self._decide(record, UnknownMachine(machine_id, recorded))
         return self._surplus(record, machine_id, action, decision)
 
     def reappeared(self, record: Instance, marked: MarkedMachine) -> Difference | None:
-        """A list that lags shows what is gone; only a get that shows it says that it never was."""
+        """A list that lags may show what is gone: only a get by id is believed."""
         if not self._still_ours(marked):
             return None
         machine_id = marked.machine.id
-        logger.warning("machine is back", instance_id=record.id, novita_id=machine_id)
-        decision = self._decided(record, Reappeared(machine_id))
+        logger.warning("machine reappeared", instance_id=record.id, novita_id=machine_id)
+        decision = self._decide(record, Reappeared(machine_id))
         action = "delete" if decision.record.cleanup.tasks else "adopt"
         return self._surplus(record, machine_id, action, decision)
 
     def _surplus(self, record: Instance, machine_id: str, action: str, decision: Decision) -> Difference:
-        if done := self._stored(record, decision):
+        if done := self._store(record, decision):
             measure(SURPLUS, by=action)
         return Difference(DifferenceKind.SURPLUS, machine_id, record.id, action, done)
 
@@ -120,21 +120,21 @@ class Repair:
         old = self.clock() - first_seen >= timedelta(seconds=self.orphan_age)
         if self.orphan_policy != "delete" or not may_delete or not old:
             return found
-        return replace(found, action="delete", done=not self.dry_run and self._deleted(marked))
+        return replace(found, action="delete", done=not self.dry_run and self._delete(marked))
 
-    def _confirmed(self, record: Instance, machine_id: str) -> Decision:
+    def _confirm(self, record: Instance, machine_id: str) -> Decision:
         """What a get by id tells, or nothing."""
         began = self.clock()
         try:
             machine = self.novita.get(machine_id, within=self.budget.to_repair_after())
         except MachineNotFound:
-            return self._decided(record, NotFoundById(machine_id, began))
+            return self._decide(record, NotFoundById(machine_id, began))
         except (NovitaForNow, NovitaRefused) as error:
             logger.warning("machine not confirmed", novita_id=machine_id, code=error.code)
             return Decision(record, began, self.policy, began)
-        return self._decided(record, Seen(machine, began))
+        return self._decide(record, Seen(machine, began))
 
-    def _deleted(self, marked: MarkedMachine) -> bool:
+    def _delete(self, marked: MarkedMachine) -> bool:
         """Only what is, at this very moment, a machine with our mark and nobody's."""
         if not self._still_ours(marked) or self._owned(marked):
             return False
@@ -166,11 +166,11 @@ class Repair:
             and machine_state(machine) is not MachineState.GONE
         )
 
-    def _decided(self, record: Instance, observation: Observation) -> Decision:
+    def _decide(self, record: Instance, observation: Observation) -> Decision:
         return leave_to_its_step(record, decide(record, observation, self.clock(), self.policy))
 
-    def _stored(self, record: Instance, decision: Decision) -> bool:
-        """The version that was read is the claim: of two sweeps one stores, and neither undoes a step."""
+    def _store(self, record: Instance, decision: Decision) -> bool:
+        """Only over the version that was read: of two sweeps one stores, and neither overwrites a step."""
         if self.dry_run or not differs(record, decision.record):
             return False
         with correlated(record.correlation_id, instance_id=record.id):

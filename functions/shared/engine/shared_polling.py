@@ -1,4 +1,4 @@
-"""Watching many machines at the price of one: Novita's list, read by one process at a time for all."""
+"""Shared polling: one process at a time reads Novita's list for all instances that wait."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class PollingPace:
 
 
 def count_coming_up(machines: Machines, deployment: str) -> int:
-    """How many of ours somebody waits for."""
+    """How many of our machines are on their way up."""
     return sum(
         machine_state(machine) is MachineState.ON_ITS_WAY and read_mark(machine.name, deployment) is not None
         for machine in machines.values()
@@ -150,7 +150,7 @@ class SharedList:
             self._cache.put(LIST_KEY, _to_json(listed))
             return listed
         finally:
-            self._give_back(lease)
+            self._release(lease)
 
     def _take(self, within: float) -> Item | None:
         now = self._clock()
@@ -167,16 +167,16 @@ class SharedList:
         except ConditionFailed:
             return None
         except TABLE_FAILED as error:
-            logger.warning("list lease not reached", error=type(error).__name__)
+            logger.warning("list lease not taken", error=type(error).__name__)
         return item
 
-    def _give_back(self, lease: Item) -> None:
+    def _release(self, lease: Item) -> None:
         try:
             self._table.put(Write({**lease, "leaseUntil": 0}, _MINE, {":holder": lease["holder"]}))
         except ConditionFailed:
             return
         except TABLE_FAILED as error:
-            logger.warning("list lease not given back", error=type(error).__name__)
+            logger.warning("list lease not released", error=type(error).__name__)
 
 
 def _to_json(listed: ListSnapshot) -> Any:
@@ -214,9 +214,9 @@ def _machine_from_json(facts: Any) -> Machine:
     return Machine(**{"name": "", "status": "", **facts, **times, "endpoints": endpoints})
 
 
-_MOST_TOLD = 200  # instances that one read sets going at once; the others are due on their own account
+_MOST_ENQUEUED = 200  # instances after one read of the list; the others are due by themselves
 _SKEW = timedelta(seconds=0.05)  # of clocks, so that whoever comes in time to read does
-_HORIZON = timedelta(seconds=20)  # for each second of the interval: who is due later is as good as at rest
+_HORIZON = timedelta(seconds=20)  # for each second of the interval: what is due later is not counted
 
 
 @dataclass
@@ -237,10 +237,10 @@ class SharedPolling:
         if record.machine.needs_look:
             return None
         known, again_at = self.shared_list.newest(), None
-        if self._crowded():
+        if self._is_worth_sharing():
             listed, again_at = self._current(known, machine_id, within)
         elif known and self._fresh(known) and known.began > (record.machine.seen_at or record.created_at):
-            listed = known  # the last of a crowd need no call of their own
+            listed = known  # the last few that wait need no call of their own
         else:
             return None
         machine = listed.machines.get(machine_id)
@@ -249,22 +249,22 @@ class SharedPolling:
             return None
         return Seen(machine, listed.began, again_at=again_at)
 
-    def _crowded(self) -> bool:
-        """So many are waited for, whenever each is due, that one list costs less than a get for each."""
+    def _is_worth_sharing(self) -> bool:
+        """Whether so many wait that one read of the list costs less than a get for each."""
         until = self.clock() + _HORIZON * self.pace.poll_seconds
         return len(self.due.overdue("instance", until, self.pace.share_from)) >= self.pace.share_from
 
     def _current(
         self, known: ListSnapshot | None, own_id: str, within: float
     ) -> tuple[ListSnapshot, datetime | None]:
-        """The list, and when this instance's step looks again: who read it reads it the next time, too."""
+        """The list, and when this instance looks again: sooner for the one that read the list for all."""
         others_look = self.clock() + timedelta(seconds=self.pace.poll_seconds)
         if known and self.clock() + _SKEW < self._again_at(known):
             return known, others_look
         listed, mine = self.shared_list.shared(within, known.began if known else None)
         if not mine:
             return listed, others_look
-        self._tell(known, listed, own_id)
+        self._enqueue_changed(known, listed, own_id)
         return listed, self._again_at(listed) if self._waiting(listed) >= self.pace.share_from else None
 
     def _fresh(self, listed: ListSnapshot) -> bool:
@@ -278,14 +278,14 @@ class SharedPolling:
             self._counted = listed.began, count_coming_up(listed.machines, self.deployment())
         return self._counted[1]
 
-    def _tell(self, before: ListSnapshot | None, after: ListSnapshot, own_id: str) -> None:
-        """Those whose machine is seen in another state look now: at this very list, each on its own."""
+    def _enqueue_changed(self, before: ListSnapshot | None, after: ListSnapshot, own_id: str) -> None:
+        """Instances whose machine changed its state take their step now, with this very list."""
         if before is None:
             return
-        news = changed_machines(before.machines, after.machines, self.deployment())
-        for told, (instance_id, machine) in enumerate(news):
-            if told >= _MOST_TOLD or not self.budget.may_enqueue():
-                logger.warning("not all were told", told=told)
+        changes = changed_machines(before.machines, after.machines, self.deployment())
+        for number, (instance_id, machine) in enumerate(changes):
+            if number >= _MOST_ENQUEUED or not self.budget.may_enqueue():
+                logger.warning("not all changed instances enqueued", enqueued=number)
                 return
             record = self.instances.get(instance_id)
             if record and record.machine.id == machine.id != own_id and record.next_check_at:

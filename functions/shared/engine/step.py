@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 # How each kind of call is made; the decision comes back too, since buying stores its intent first.
 CallHandlers = Mapping[type, Callable[[Decision, Any], tuple[Decision, Observation]]]
 
-_MOST_CALLS = 40  # far above what any step needs: a bound on a mistake, not a plan
+_MOST_CALLS = 40  # far more than any step needs: it only stops a mistake in the rules
 
 
 class StepRunner:
@@ -112,9 +112,9 @@ class StepRunner:
             self._enqueue_winner(record.id)
 
     def _enqueue_winner(self, instance_id: str) -> None:
-        """What an overtaken purchase came to is in the books, and the winner may not know that it is due.
+        """The outcome of a purchase is stored apart from the record: the winner may not have read it yet.
 
-        Whatever else was overtaken sends nothing: two chains that hurry each other never become one again.
+        Any other step that was overtaken sends nothing: otherwise two chains of messages would never join.
         """
         fresh = self._instances.get(instance_id)
         if fresh is not None and fresh.next_check_at is not None:
@@ -173,7 +173,7 @@ def combined(before: Decision, after: Decision) -> Decision:
 class StepCalls:
     """The calls that every function can make: reading purchases, looking, starting, stopping, deleting.
 
-    Nothing is decided here: what came of a call is told to `decide`.
+    Nothing is decided here: what came of a call goes to `decide`.
     """
 
     instances: Instances

@@ -1,4 +1,4 @@
-"""Level-triggered repair: messages may be lost, records are not, so what is overdue gets a new message."""
+"""The sweep: messages may be lost, records are not, so what is overdue gets a new message."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Sweep:
     clock: Callable[[], datetime]
     budget: TimeBudget
     sweep_grace_seconds: float  # how long a message may take before its step counts as overdue
-    resend_seconds: float  # how long a hint is given before the next
+    resend_seconds: float  # how long a message may take before the next is sent
 
     @property
     def grace(self) -> timedelta:
@@ -65,28 +65,28 @@ class Sweep:
         return {name: len(self.due.overdue(kind, until, _AT_ONCE)) for name, (kind, until) in late.items()}
 
     def _instances(self, now: datetime) -> int:
-        """The current token is sent again, so a step that is under way is never forked."""
+        """With the current token, so that a step under way is never taken twice."""
         late = [timedelta()]
 
-        def hint(claimed: Item) -> None:
+        def enqueue(claimed: Item) -> None:
             record = read_record(claimed)
             self.steps.enqueue(record, now)
             late.append(now - (record.next_check_at or now))
 
-        sent = _each(self._claimed("instance", now - self.grace, now + self.resend), hint)
+        sent = _each(self._claimed("instance", now - self.grace, now + self.resend), enqueue)
         measure(OLDEST_OVERDUE, max(late).total_seconds())
         return sent
 
     def _deliveries(self, now: datetime) -> int:
-        """What the queue could not hold so long comes here ahead of its time, and is queued for that time."""
+        """SQS delays by 15 minutes at most: what is due later is queued here, shortly before its time."""
 
-        def hint(claimed: Item) -> None:
+        def enqueue(claimed: Item) -> None:
             delivery = read_delivery(claimed)
             message = DeliveryMessage(delivery.id, delivery.attempt + 1, delivery.correlation_id)
             wait = (delivery.next_at or now) - now
             self.queues.send("webhook", message, wait.total_seconds())
 
-        return _each(self._claimed("delivery", now - self.grace, now + self.resend), hint)
+        return _each(self._claimed("delivery", now - self.grace, now + self.resend), enqueue)
 
     def _events(self, now: datetime) -> int:
         """An event that was not announced is touched, so that the stream brings it once more."""
@@ -100,20 +100,20 @@ class Sweep:
             try:
                 claimed = self.due.claim(overdue, due_again)
             except (ClientError, BotoCoreError) as error:  # a table that is throttled is not asked for more
-                logger.warning("not claimed", key=overdue["pk"], error=type(error).__name__)
+                logger.warning("overdue item not claimed", key=overdue["pk"], error=type(error).__name__)
                 return
             if claimed is not None:
                 yield claimed
 
 
-def _each(claimed: Iterator[Item], hint: Callable[[Item], None]) -> int:
-    """How many were hinted at. One that cannot be read, as after a roll-back, must not hold up the others."""
+def _each(claimed: Iterator[Item], enqueue: Callable[[Item], None]) -> int:
+    """How many were queued. One that cannot be read, as after a roll-back, must not hold up the others."""
     sent = 0
     for item in claimed:
         try:
-            hint(item)
+            enqueue(item)
         except Exception:  # noqa: BLE001  # whatever it is, a later sweep meets it again
-            logger.exception("not hinted at", key=item["pk"])
+            logger.exception("overdue item not queued", key=item["pk"])
         else:
             sent += 1
     return sent

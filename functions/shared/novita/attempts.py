@@ -109,7 +109,7 @@ class Attempts:
         until = self._clock() + within
         attempt = 1
         while True:
-            result = self._through_the_gate(call, until)
+            result = self._send_if_permitted(call, until)
             if isinstance(result, NovitaResponse):
                 return result
             pause = self._pause(attempt, result)
@@ -119,11 +119,11 @@ class Attempts:
             self._wait(pause)
             attempt += 1
 
-    def _pause(self, attempt: int, verdict: CallFailure) -> float:
+    def _pause(self, attempt: int, failure: CallFailure) -> float:
         jittered = self._random() * min(FIRST_WAIT_SECONDS * 2.0 ** (attempt - 1), LONGEST_WAIT_SECONDS)
-        return max(jittered, verdict.error.retry_after or 0.0)
+        return max(jittered, failure.error.retry_after or 0.0)
 
-    def _through_the_gate(self, call: NovitaCall, until: float) -> NovitaResponse | CallFailure:
+    def _send_if_permitted(self, call: NovitaCall, until: float) -> NovitaResponse | CallFailure:
         permit = self._permit(call, until)
         while isinstance(permit, ProbePermit):
             result = self._send(PROBE, permit, "urgent", until)
@@ -179,25 +179,25 @@ class Attempts:
             raise _too_late(call)
         return left
 
-    def _report(self, call: NovitaCall, permit: Permit, verdict: CallFailure) -> None:
-        if verdict.counts:
+    def _report(self, call: NovitaCall, permit: Permit, failure: CallFailure) -> None:
+        if failure.counts:
             self._circuits.failed(permit)
         else:
             self._circuits.succeeded(permit)
-        if verdict.too_fast:
-            self._limiter.pause(verdict.error.retry_after or 0.0)
-        error = verdict.error
-        _measure(call, verdict)
-        said = {"call": call.what, "code": error.code, "counts": verdict.counts, **(error.details or {})}
+        if failure.too_fast:
+            self._limiter.pause(failure.error.retry_after or 0.0)
+        error = failure.error
+        _measure(call, failure)
+        said = {"call": call.what, "code": error.code, "counts": failure.counts, **(error.details or {})}
         logger.warning("novita call failed", extra=said)
 
 
-def _measure(call: NovitaCall, verdict: CallFailure) -> None:
-    if verdict.counts:
+def _measure(call: NovitaCall, failure: CallFailure) -> None:
+    if failure.counts:
         measure(NOVITA_ERRORS, by=call.circuit)
-    if verdict.error.code == "NOVITA_AUTHENTICATION_FAILED":
+    if failure.error.code == "NOVITA_AUTHENTICATION_FAILED":
         measure(ACCOUNT_REFUSALS, by="key")
-    if meaning_of((verdict.error.details or {}).get("reason", "")) is ReasonMeaning.MONEY:
+    if meaning_of((failure.error.details or {}).get("reason", "")) is ReasonMeaning.MONEY:
         measure(ACCOUNT_REFUSALS, by="money")
 
 
@@ -209,6 +209,6 @@ def _too_late(call: NovitaCall) -> NotNow:
     return NotNow("NOVITA_TIMEOUT", f"Too little time is left to {call.what}; nothing was sent")
 
 
-def _may_repeat(call: NovitaCall, verdict: CallFailure) -> bool:
-    allowed = call.repeat is Repeat.FREELY or (call.repeat is Repeat.IF_UNSENT and verdict.unheard)
-    return verdict.again and allowed
+def _may_repeat(call: NovitaCall, failure: CallFailure) -> bool:
+    allowed = call.repeat is Repeat.FREELY or (call.repeat is Repeat.IF_UNSENT and failure.unheard)
+    return failure.again and allowed

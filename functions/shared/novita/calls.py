@@ -36,9 +36,7 @@ _CREDENTIALS = (
 
 
 def quoted(text: str) -> str:
-    printable = "".join(
-        dead_letter if dead_letter.isprintable() else " " for dead_letter in text[: MAX_CHARACTERS * 10]
-    )
+    printable = "".join(one if one.isprintable() else " " for one in text[: MAX_CHARACTERS * 10])
     for credential in _CREDENTIALS:
         printable = credential.sub(MASK, printable)
     return " ".join(printable.split())[:MAX_CHARACTERS]
@@ -76,7 +74,7 @@ _WORDS = {
         SEND_MSG_ERROR""",
     ReasonMeaning.FAULT: "UNKNOWN",
 }
-MEANINGS = {reason_word: meaning_of for meaning_of, words in _WORDS.items() for reason_word in words.split()}
+MEANINGS = {word: meaning for meaning, words in _WORDS.items() for word in words.split()}
 _REJECTED_FAMILIES = ("USER_", "SERVERLESS_")
 _WORD = re.compile(r"[A-Z0-9_]{1,64}")
 
@@ -154,7 +152,7 @@ class NovitaResponse:
 
     @property
     def text(self) -> str:
-        """Novita's own words: quoted only through quoting.quoted."""
+        """Novita's own words: they may only be repeated through `quoted`."""
         said = (self.error.get(key) for key in ("message", "error", "title"))
         return next((text for text in said if isinstance(text, str) and text), "")
 
@@ -167,7 +165,7 @@ class NoResponse:
     sent: bool
 
 
-# Only Novita's own reason makes an absence of these: a gateway that has lost its routes answers so, too.
+# Absent only with Novita's own reason: a gateway that has lost its routes answers with these, too.
 ABSENT = frozenset({404, 410})
 _COME_BACK = frozenset({408, 425})
 _NOT_LET_IN = frozenset({401, 403})
@@ -237,8 +235,8 @@ def classify(call: NovitaCall, outcome: NovitaResponse | NoResponse) -> NovitaRe
     if outcome.status == 429 or (outcome.refusal and meaning_of(outcome.reason) is ReasonMeaning.TOO_FAST):
         return _too_fast(call, outcome)
     if outcome.refusal:
-        lost_its_way = outcome.status in ABSENT and not outcome.reason  # no answer, like a 5xx
-        return CallFailure(refusal(call, outcome), counts=lost_its_way, again=lost_its_way, unheard=True)
+        from_a_gateway = outcome.status in ABSENT and not outcome.reason  # as good as no answer, like a 5xx
+        return CallFailure(refusal(call, outcome), counts=from_a_gateway, again=from_a_gateway, unheard=True)
     return _failed(call, outcome)
 
 

@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 from functions.shared.domain.errors import NotFound, NotNow, NovitaForNow, NovitaRefused
 from functions.shared.domain.instance.machine import Connection, Machine
 from functions.shared.domain.market import Order, Product, RegistryAuth, Template
-from functions.shared.novita import payloads as orders
-from functions.shared.novita import payloads as reading
+from functions.shared.novita import payloads
 from functions.shared.novita.attempts import Attempts, CallCircuits, CallSlots, CallTimeouts
 from functions.shared.novita.calls import NovitaCall, ReasonMeaning, Repeat, meaning_of, unreadable
 from functions.shared.novita.payloads import integer, text
@@ -116,7 +115,7 @@ class Novita:
     def clusters(self, *, within: float) -> dict[str, str]:
         """Cluster ids by region name."""
         return dict(
-            self._entries(NovitaCall("list clusters", "GET", "/clusters"), reading.read_cluster, within)
+            self._entries(NovitaCall("list clusters", "GET", "/clusters"), payloads.read_cluster, within)
         )
 
     def products(
@@ -126,7 +125,7 @@ class Novita:
         query = {"productName": product_name, "billingMethod": billing_method}
         asked = {name: value for name, value in query.items() if value}
         return self._entries(
-            NovitaCall("list products", "GET", "/products", asked), reading.read_product, within
+            NovitaCall("list products", "GET", "/products", asked), payloads.read_product, within
         )
 
     def template(self, template_id: str, *, within: float, slot_wait: float = inf) -> Template:
@@ -139,21 +138,21 @@ class Novita:
             slot_wait=slot_wait,
         )
         answer = self._attempts.make(call, within).body
-        found = reading.read_template(answer.get("template", answer), template_id)
+        found = payloads.read_template(answer.get("template", answer), template_id)
         if found is None:
             raise unreadable(call)
         return found
 
     def registry_auths(self, *, within: float) -> tuple[RegistryAuth, ...]:
         call = NovitaCall("list registry auths", "GET", "/repository/auths")
-        return self._entries(call, reading.read_registry_auth, within)
+        return self._entries(call, payloads.read_registry_auth, within)
 
     def registry_auth(self, auth_id: str, *, within: float) -> RegistryAuth:
         """For one create call that did not take the auth by its id."""
         auth = next((auth for auth in self.registry_auths(within=within) if auth.id == auth_id), None)
         if auth is None:
             raise NotFound("REGISTRY_AUTH_NOT_FOUND", f"Novita has no registry auth {auth_id}")
-        if orders.is_masked(auth):
+        if payloads.is_masked(auth):
             raise NovitaRefused(
                 "NOVITA_REJECTED", f"Novita does not show the password of registry auth {auth_id}"
             )
@@ -169,7 +168,7 @@ class Novita:
             f"create {order.name}",
             "POST",
             "/gpu/instance/create",
-            body=orders.order_body(order, auth),
+            body=payloads.order_body(order, auth),
             circuit="buys",
             repeat=Repeat.NEVER,
             image_auth_by_id=bool(order.template.image_auth) and auth is None,
@@ -182,13 +181,13 @@ class Novita:
 
     def get(self, machine_id: str, *, within: float) -> Machine:
         call = _show(machine_id)
-        found = reading.read_machine(self._attempts.make(call, within).body, asked_for=machine_id)
+        found = payloads.read_machine(self._attempts.make(call, within).body, asked_for=machine_id)
         if found is None or found.id != machine_id:
             raise unreadable(call)
         return found
 
     def connection(self, machine_id: str, *, within: float) -> Connection:
-        return reading.read_connection(self._attempts.make(_show(machine_id), within).body)
+        return payloads.read_connection(self._attempts.make(_show(machine_id), within).body)
 
     def list(self, name: str | None = None, *, within: float) -> tuple[Machine, ...]:
         """All pages. `name` narrows it as fuzzily as Novita likes: compare names before believing one."""
@@ -241,7 +240,7 @@ class Novita:
             raise
         if not body or (body.keys() & {"instances", "total"}) == {"total"}:
             body = {**body, "instances": []}  # some JSON encoders leave empty lists out
-        machines = entries(call, body, "instances", reading.read_machine)
+        machines = entries(call, body, "instances", payloads.read_machine)
         shown, total = len(body["instances"] or ()), integer(body.get("total"))
         return ListPage(machines, shown, total if total is not None and total >= shown else None)
 

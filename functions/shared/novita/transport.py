@@ -1,4 +1,4 @@
-"""One exchange over HTTP, within its time and size, told as a value: no error of `requests` gets out."""
+"""One exchange over HTTP, within its time and size, as a value: no error of `requests` gets out."""
 
 import json
 import re
@@ -29,20 +29,20 @@ from urllib3.response import HTTPResponse
 from urllib3.util import Timeout
 from urllib3.util.connection import allowed_gai_family, create_connection
 
-from functions.shared.domain import resilience as retry_after
 from functions.shared.domain.errors import NotNow, NovitaRefused
+from functions.shared.domain.resilience import retry_after_seconds
 from functions.shared.novita.calls import NoResponse, NovitaCall, NovitaResponse
 from functions.shared.outbound.http import first_reached
 from functions.shared.platform.observability import logger
 
 
-class Alarm:
-    """Calls `ring` once after so many seconds, unless it was left by then."""
+class Watchdog:
+    """Calls `act` once after so many seconds, unless it was left by then."""
 
-    def __init__(self, seconds: float, ring: Callable[[], object]) -> None:
-        self.rang = False
+    def __init__(self, seconds: float, act: Callable[[], object]) -> None:
+        self.fired = False
         self._left = False
-        self._ring = ring
+        self._act = act
         self._lock = Lock()
         self._timer = Timer(max(seconds, 0), self._go)
         self._timer.daemon = True
@@ -51,9 +51,9 @@ class Alarm:
         with self._lock:
             if self._left:
                 return
-            self.rang = True
+            self.fired = True
             with suppress(OSError, RuntimeError, ValueError):  # the connection was closed in the meantime
-                self._ring()
+                self._act()
 
     def __enter__(self) -> Self:
         self._timer.start()
@@ -70,14 +70,14 @@ class Alarm:
 def _answered_in_time(connection: HTTPConnection, getresponse: Callable[[], HTTPResponse]) -> HTTPResponse:
     """A socket's time-out starts again with every packet; this one does not."""
     open_socket: socket.socket = connection.sock
-    with Alarm(connection.timeout or 0, lambda: open_socket.shutdown(socket.SHUT_RDWR)) as alarm:
+    with Watchdog(connection.timeout or 0, lambda: open_socket.shutdown(socket.SHUT_RDWR)) as watchdog:
         try:
             response = getresponse()
         except (OSError, HTTPException, ValueError) as error:  # the last from a TLS socket shut down
-            if alarm.rang:
+            if watchdog.fired:
                 raise TimeoutError("the headers did not arrive in time") from error
             raise
-    if alarm.rang:  # headers that break off pass for complete ones
+    if watchdog.fired:  # headers that break off pass for complete ones
         response.close()
         raise TimeoutError("the headers did not arrive in time")
     return response
@@ -113,7 +113,7 @@ class _Http(HTTPConnection):
     def _new_conn(self) -> socket.socket:
         return _connected_in_time(self)
 
-    def getresponse(self) -> HTTPResponse:  # type: ignore[override] # as urllib3 itself has it
+    def getresponse(self) -> HTTPResponse:  # type: ignore[override]  # as urllib3 itself has it
         return _answered_in_time(self, super().getresponse)
 
 
@@ -129,7 +129,7 @@ class _Https(HTTPSConnection):
         except OSError as error:
             raise NewConnectionError(self, "no TLS") from error
 
-    def getresponse(self) -> HTTPResponse:  # type: ignore[override] # as urllib3 itself has it
+    def getresponse(self) -> HTTPResponse:  # type: ignore[override]  # as urllib3 itself has it
         return _answered_in_time(self, super().getresponse)
 
 
@@ -161,7 +161,7 @@ MAX_BODY_BYTES = 8 * 1024 * 1024
 MAX_IDLE = timedelta(seconds=20)  # a connection older than this may have died while the function was frozen
 SHORTEST_MASKED = 8
 LONGEST_PAUSE_SECONDS = 3600.0  # a wrong Retry-After must not stop the fleet for longer
-# What requests and urllib3 raise, and what a TLS socket says that the alarm has shut down.
+# What requests and urllib3 raise, and what a TLS socket says that the watchdog has shut down.
 FAILED = (OSError, HTTPError, ValueError)
 _KEY = re.compile(r"[\x21-\x7e]+")
 _CORRELATION = re.compile(r"[A-Za-z0-9._-]{1,128}")
@@ -214,18 +214,16 @@ class Transport:
             allow_redirects=False,
         )
         needs_body = response.status_code < 300 and not call.acts
-        with response, Alarm(until - self._clock(), response.raw.shutdown) as alarm:
+        with response, Watchdog(until - self._clock(), response.raw.shutdown) as watchdog:
             try:
                 raw = _read(response)
             except FAILED as error:
                 if needs_body:
-                    return NoResponse(timed_out=alarm.rang or _timed_out(error), sent=True)
+                    return NoResponse(timed_out=watchdog.fired or _timed_out(error), sent=True)
                 raw = None  # the status is known, and says enough
-        if alarm.rang and needs_body:
+        if watchdog.fired and needs_body:
             return NoResponse(timed_out=True, sent=True)
-        wait = retry_after.retry_after_seconds(
-            response.headers.get("Retry-After"), self._now(), LONGEST_PAUSE_SECONDS
-        )
+        wait = retry_after_seconds(response.headers.get("Retry-After"), self._now(), LONGEST_PAUSE_SECONDS)
         return NovitaResponse(response.status_code, _parsed(raw, key), wait)
 
     def _headers(self, key: str) -> dict[str, str]:

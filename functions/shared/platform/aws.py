@@ -46,7 +46,7 @@ class Queues:
                 VisibilityTimeout=max(0, min(43_200, round(wait_seconds))),
             )
         except (ClientError, BotoCoreError) as error:
-            logger.warning("visibility not changed", queue=queue, error=type(error).__name__)
+            logger.warning("message visibility not changed", queue=queue, error=type(error).__name__)
 
 
 @dataclass(frozen=True)
@@ -130,5 +130,5 @@ class Secrets:
         except (ClientError, BotoCoreError) as error:
             if known is None:
                 raise
-            logger.warning("secret not read anew", error=type(error).__name__)
+            logger.warning("secret not refreshed", error=type(error).__name__)
             return known

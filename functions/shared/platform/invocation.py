@@ -77,12 +77,12 @@ class Invocation:
     def compose(self, kind: type[T]) -> T:
         """A use case is a dataclass that receives what it needs: each field is filled by its name, from here,
         from the wiring or from the settings; one that has a default may be left as it is."""
-        places = (self, self.wiring, self.wiring.settings)
+        sources = (self, self.wiring, self.wiring.settings)
         found: dict[str, Any] = {}
-        for one in fields(kind):  # type: ignore[arg-type] # all of them are dataclasses
-            having = (place for place in places if hasattr(type(place), one.name) or one.name in vars(place))
-            if (place := next(having, None)) is not None:
-                found[one.name] = getattr(place, one.name)
+        for one in fields(kind):  # type: ignore[arg-type]  # all of them are dataclasses
+            having = (each for each in sources if hasattr(type(each), one.name) or one.name in vars(each))
+            if (source := next(having, None)) is not None:
+                found[one.name] = getattr(source, one.name)
         return kind(**found)
 
     @property

@@ -47,7 +47,7 @@ COUNT, SECONDS, MILLISECONDS = "Count", "Seconds", "Milliseconds"
 
 @dataclass(frozen=True)
 class Metric:
-    """One with a dimension is told twice: as a whole, and by that dimension, whose values are few."""
+    """One with a dimension is written twice: as a whole, and by that dimension, which has few values."""
 
     name: str
     unit: str
@@ -122,7 +122,7 @@ def _write() -> None:
         for provider in _grouped().values():
             if provider.metric_set:  # of a hundred values it has written itself
                 provider.flush_metrics()
-    except Exception:  # numbers that are missing are missed; work that is undone costs money
+    except Exception:  # a missing number is a pity; failed work costs money
         logger.exception("metrics not written")
 
 

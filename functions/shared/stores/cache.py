@@ -103,7 +103,7 @@ class CacheStore:
         )
         return int(after["epoch"])
 
-    def tally(self, **more: int) -> dict[str, int]:
+    def add_counts(self, **more: int) -> dict[str, int]:
         """Add to what all processes have counted, and return it."""
         names = {f"#{name}": name for name in more}
         values = {":kind": "count", **{f":{name}": number for name, number in more.items()}}
@@ -112,7 +112,7 @@ class CacheStore:
         return {name: int(after.get(name, 0)) for name in more}
 
     def _put_parts(self, item: Item, packed: str) -> Item:
-        """Two sets of places take turns, so that whoever reads the old value is not disturbed by this one."""
+        """Two sets of keys take turns, so that whoever reads the old value is not disturbed."""
         before = self._table.get(item["pk"], "cache") or {}
         turn = 1 - int(before.get("turn", 1))
         shared = {name: item[name] for name in ("pk", "stamp", "expiresAt")}
@@ -154,7 +154,7 @@ _UNREADABLE_VALUE = (KeyError, TypeError, ValueError, zlib.error)  # written by 
 _DAY = 86_400.0
 _MOST_HELD = 256  # values in one process
 _EPOCH_EVERY = timedelta(seconds=4)  # a clear is seen by every process within 5 s
-_TALLY_EVERY = timedelta(seconds=60)
+_FLUSH_EVERY = timedelta(seconds=60)
 
 
 @dataclass
@@ -173,7 +173,7 @@ class CacheCounts:
 class CacheSide:
     """One side of the cache, as the statistics show it."""
 
-    tally: CacheCounts
+    counts: CacheCounts
     ids: list[str]
     size_bytes: int | None = None
 
@@ -189,7 +189,7 @@ class HeldValue:
 class _Process:
     """What one warm process holds; threads of one request share it."""
 
-    tally: CacheCounts = field(default_factory=CacheCounts)
+    counts: CacheCounts = field(default_factory=CacheCounts)
     held: "OrderedDict[str, HeldValue]" = field(default_factory=OrderedDict)
     lock: Lock = field(default_factory=Lock)
 
@@ -205,14 +205,14 @@ class _Process:
             self.held.move_to_end(key)
             while len(self.held) > _MOST_HELD:
                 self.held.popitem(last=False)
-                self.tally.evictions += 1
+                self.counts.evictions += 1
 
     def drop(self, over: Callable[[str, HeldValue], bool]) -> int:
         with self.lock:
             gone = [key for key, held in self.held.items() if over(key, held)]
             for key in gone:
                 del self.held[key]
-            self.tally.evictions += len(gone)
+            self.counts.evictions += len(gone)
             return len(gone)
 
 
@@ -225,12 +225,12 @@ class SharedCache:
     def __init__(
         self, table: Table, clock: Callable[[], datetime], lifetimes: Callable[[], Mapping[str, float]] = dict
     ) -> None:
-        self._shelf = CacheStore(table, clock)
+        self._store = CacheStore(table, clock)
         self._clock = clock
         self._lifetimes = lifetimes
         self._process = _Process()
-        self._shared = CacheCounts()  # counted here, not yet told to the table
-        self._told_at = clock()
+        self._shared = CacheCounts()  # counted here, not yet added to the table
+        self._flushed_at = clock()
         self._epoch, self._epoch_at = 0, datetime.min.replace(tzinfo=clock().tzinfo)
 
     def get(self, key: str, max_age: float) -> Any | None:
@@ -238,9 +238,9 @@ class SharedCache:
         self._see_epoch()
         held = self._process.find(key)
         if held is not None and held.stored_at >= oldest:
-            self._process.tally.hits += 1
+            self._process.counts.hits += 1
             return held.value
-        self._process.tally.misses += 1
+        self._process.counts.misses += 1
         held = self._read(key, held)
         self.count(held is not None and held.stored_at >= oldest)
         return held.value if held and held.stored_at >= oldest else None
@@ -254,7 +254,7 @@ class SharedCache:
         self._see_epoch()
         stamp = ""
         try:
-            stamp = self._shelf.put(key, value, self._epoch).stamp
+            stamp = self._store.put(key, value, self._epoch).stamp
         except TABLE_FAILED as error:
             logger.warning("cache not written", error=type(error).__name__)
         self._process.hold(key, HeldValue(self._clock(), value, stamp))
@@ -263,35 +263,35 @@ class SharedCache:
         """Details that a record holds are counted here too, though they are not kept here."""
         self._shared.hits += hit
         self._shared.misses += not hit
-        if self._clock() - self._told_at >= _TALLY_EVERY:
-            self._tell()
+        if self._clock() - self._flushed_at >= _FLUSH_EVERY:
+            self._flush_counts()
 
     @property
     def hit_ratio(self) -> float:
-        return self._process.tally.hit_ratio
+        return self._process.counts.hit_ratio
 
     def clear(self) -> int:
         """Nothing that is cached now is used any more: here at once, in every other process within 5 s."""
-        self._epoch, self._epoch_at = self._shelf.raise_epoch(), self._clock()
+        self._epoch, self._epoch_at = self._store.raise_epoch(), self._clock()
         self._process.drop(lambda *_: True)
         return self._epoch
 
     def cleanup(self) -> tuple[int, int]:
         """How many entries that are over were removed from the table, and how many from this process."""
         self._see_epoch()
-        removed = sum(self._shelf.remove(entry) for entry in self._shelf.entries() if self._over(entry))
+        removed = sum(self._store.remove(entry) for entry in self._store.entries() if self._over(entry))
         self._shared.evictions += removed
         dropped = self._process.drop(lambda key, held: self._expired(key, held.stored_at))
-        self._tell()
+        self._flush_counts()
         return removed, dropped
 
     def sides(self) -> tuple[CacheSide, CacheSide]:
-        """The shared store with what all processes have told, and this process."""
+        """The shared store with what all processes have counted, and this process."""
         self._see_epoch()
-        entries = [entry for entry in self._shelf.entries() if not self._over(entry)]
-        told = self._tell()
-        shared = CacheSide(told, [entry.key for entry in entries], sum(entry.size for entry in entries))
-        return shared, CacheSide(self._process.tally, list(self._process.held))
+        entries = [entry for entry in self._store.entries() if not self._over(entry)]
+        counts = self._flush_counts()
+        shared = CacheSide(counts, [entry.key for entry in entries], sum(entry.size for entry in entries))
+        return shared, CacheSide(self._process.counts, list(self._process.held))
 
     def _over(self, entry: CacheEntry) -> bool:
         return entry.epoch != self._epoch or self._expired(entry.key, entry.stored_at)
@@ -302,11 +302,11 @@ class SharedCache:
 
     def _read(self, key: str, held: HeldValue | None) -> HeldValue | None:
         try:
-            entry = self._shelf.find(key)
+            entry = self._store.find(key)
             if entry is None or entry.epoch != self._epoch:
                 return None
             if held is None or held.stamp != entry.stamp:
-                held = HeldValue(entry.stored_at, self._shelf.value(entry), entry.stamp)
+                held = HeldValue(entry.stored_at, self._store.value(entry), entry.stamp)
         except (*TABLE_FAILED, *_UNREADABLE_VALUE) as error:
             logger.warning("cache not read", error=type(error).__name__)
             return None
@@ -319,7 +319,7 @@ class SharedCache:
             return
         self._epoch_at = now
         try:
-            epoch = self._shelf.epoch()
+            epoch = self._store.epoch()
         except (*TABLE_FAILED, *_UNREADABLE_VALUE) as error:
             logger.warning("cache epoch not read", error=type(error).__name__)
             return
@@ -327,10 +327,10 @@ class SharedCache:
             self._epoch = epoch
             self._process.drop(lambda *_: True)
 
-    def _tell(self) -> CacheCounts:
-        self._told_at, told, self._shared = self._clock(), self._shared, CacheCounts()
+    def _flush_counts(self) -> CacheCounts:
+        self._flushed_at, counted, self._shared = self._clock(), self._shared, CacheCounts()
         try:
-            return CacheCounts(**self._shelf.tally(**vars(told)))
+            return CacheCounts(**self._store.add_counts(**vars(counted)))
         except TABLE_FAILED as error:
-            logger.warning("cache not counted", error=type(error).__name__)
-            return told
+            logger.warning("cache counts not written", error=type(error).__name__)
+            return counted

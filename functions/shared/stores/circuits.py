@@ -219,10 +219,10 @@ class Circuits:
             if event is None:
                 self._client.put_item(**cast(Any, put))
             else:
-                told = {"TableName": self._table, "Item": marshal(_event_item(event))}
-                self._client.transact_write_items(TransactItems=cast(Any, [{"Put": put}, {"Put": told}]))
+                put_event = {"TableName": self._table, "Item": marshal(_event_item(event))}
+                self._client.transact_write_items(TransactItems=cast(Any, [{"Put": put}, {"Put": put_event}]))
         except ClientError as error:
-            if _is_conflict(error):  # whoever is writing this moment decides; the next question sees it
+            if _is_conflict(error):  # whoever is writing this moment decides; the next call sees it
                 self._known.pop(before.name, None)
                 return before
             stands = _circuit(before.name, _winner(error))
@@ -260,7 +260,7 @@ class Circuits:
 
     def _table_failed(self, name: str, error: Exception) -> None:
         self._known.pop(name, None)
-        logger.warning("circuit not reached", extra={"circuit": name, "error": type(error).__name__})
+        logger.warning("circuit not read or written", extra={"circuit": name, "error": type(error).__name__})
 
 
 def _unmoved(epoch: int) -> str:

@@ -243,9 +243,9 @@ class Deliveries:
             return None
 
 
-# Nobody is in this place, or whoever is has had the time to leave it and did not.
-_SLOT_FREE = "attribute_not_exists(#place) OR #place.freeAt <= :now"
-_SLOT_STILL_MINE = "#place.holder = :holder"
+# Nobody has this slot, or its holder's time is over.
+_SLOT_FREE = "attribute_not_exists(#slot) OR #slot.freeAt <= :now"
+_SLOT_STILL_MINE = "#slot.holder = :holder"
 _RECEIVER_KEPT = timedelta(days=1)
 
 
@@ -257,47 +257,47 @@ class ReceiverSlot:
 
 
 class ReceiverSlots:
-    def __init__(self, table: Table, places: int) -> None:
+    def __init__(self, table: Table, slots: int) -> None:
         self._table = table
-        self._names = [f"place{number}" for number in range(places)]
+        self._names = [f"place{number}" for number in range(slots)]  # as they are stored
 
     def take(self, origin: str, now: datetime, until: datetime) -> ReceiverSlot | None:
-        """A place at the receiver, or None while all are taken; it comes free by itself at `until`."""
+        """A slot of the receiver, or None while all are taken; it becomes free by itself at `until`."""
         key = f"receiver#{hashlib.sha256(origin.encode()).hexdigest()[:32]}"
         holder = secrets.token_hex(8)
-        for _ in range(len(self._names) + 1):  # each time somebody else was quicker, and has a place now
+        for _ in range(len(self._names) + 1):  # a failed try means that somebody else got that slot
             item = self._table.get(key, "receiver") or {}
             free = [name for name in self._names if name not in item or item[name]["freeAt"] <= millis(now)]
             if not free:
                 return None
-            place = ReceiverSlot(key, secrets.choice(free), holder)
-            if self._taken(place, origin, now, until):
-                return place
+            slot = ReceiverSlot(key, secrets.choice(free), holder)
+            if self._taken(slot, origin, now, until):
+                return slot
         return None
 
-    def release(self, place: ReceiverSlot) -> None:
+    def release(self, slot: ReceiverSlot) -> None:
         try:
             self._table.update(
-                place.receiver,
+                slot.receiver,
                 "receiver",
-                "REMOVE #place",
+                "REMOVE #slot",
                 condition=_SLOT_STILL_MINE,
-                names={"#place": place.name},
-                values={":holder": place.holder},
+                names={"#slot": slot.name},
+                values={":holder": slot.holder},
             )
         except ConditionFailed:
             return  # it was over its time, and somebody else has it
 
-    def _taken(self, place: ReceiverSlot, origin: str, now: datetime, until: datetime) -> bool:
+    def _taken(self, slot: ReceiverSlot, origin: str, now: datetime, until: datetime) -> bool:
         try:
             self._table.update(
-                place.receiver,
+                slot.receiver,
                 "receiver",
-                "SET #place = :taken, kind = :kind, origin = :origin, expiresAt = :gone",
+                "SET #slot = :taken, kind = :kind, origin = :origin, expiresAt = :gone",
                 condition=_SLOT_FREE,
-                names={"#place": place.name},
+                names={"#slot": slot.name},
                 values={
-                    ":taken": {"holder": place.holder, "freeAt": millis(until)},
+                    ":taken": {"holder": slot.holder, "freeAt": millis(until)},
                     ":now": millis(now),
                     ":kind": "receiver",
                     ":origin": origin,
@@ -306,9 +306,9 @@ class ReceiverSlots:
             )
         except ConditionFailed:
             # A write whose answer was lost is sent again by the SDK and then meets itself.
-            return self._holds(place, self._table.get(place.receiver, "receiver") or {})
+            return self._holds(slot, self._table.get(slot.receiver, "receiver") or {})
         return True
 
     @staticmethod
-    def _holds(place: ReceiverSlot, item: Item) -> bool:
-        return bool(item.get(place.name, {}).get("holder") == place.holder)
+    def _holds(slot: ReceiverSlot, item: Item) -> bool:
+        return bool(item.get(slot.name, {}).get("holder") == slot.holder)

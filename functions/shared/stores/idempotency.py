@@ -1,4 +1,4 @@
-"""Idempotency keys: what was answered, stored in the same transaction as what it changed."""
+"""Idempotency keys: the result of a request, stored in the same transaction as what it changed."""
 
 import hashlib
 import json
@@ -45,8 +45,8 @@ class IdempotencyKeys:
     def once(
         self, request: IdempotentRequest | None, attempt: Callable[[], ApiResult], about: str
     ) -> ApiResult:
-        """What was answered before, or what an attempt answers; one that another write got ahead of is made
-        anew, unless that write was of the same question."""
+        """The first result of this request, or that of an attempt. An attempt that lost to another write is
+        made again, unless that write was this same request."""
         for _ in range(_TRIES):
             if request and (before := self.find(request)):
                 return before
@@ -59,7 +59,7 @@ class IdempotencyKeys:
     def kept_after(
         self, request: IdempotentRequest | None, work: Callable[[], ApiResult], about: str
     ) -> ApiResult:
-        """Of work that does no harm when it is done twice: its answer is kept after it, not with it."""
+        """For work that may be done twice without harm: its result is stored after it, not with it."""
 
         def attempt() -> ApiResult:
             result = work()
@@ -81,7 +81,7 @@ class IdempotencyKeys:
         return ApiResult(stored["status"], stored["body"], stored["location"])
 
     def write(self, request: IdempotentRequest, result: ApiResult) -> Write:
-        """To be put into the transaction that makes the answer true."""
+        """For the transaction that makes the result true."""
         now = self._clock()
         item = {
             "pk": f"answer#{request.scope}",

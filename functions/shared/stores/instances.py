@@ -184,7 +184,7 @@ class Instances:
         return self.save(decision, [Write(purchase_item(purchase), NEW)])
 
     def owned(self, machine_id: str, instance_id: str, former: str | None = None) -> Write:
-        """To be put into the transaction that takes a machine under management: nobody else has it."""
+        """For the transaction that takes a machine under management; it fails if another instance has it."""
         item = {"pk": f"machine#{machine_id}", "sk": "owner", "kind": "owner", "instanceId": instance_id}
         return Write(item, "instanceId = :former", {":former": former}) if former else Write(item, NEW)
 
@@ -207,7 +207,7 @@ class Instances:
             return
 
     def turned_out_bought(self, mark: Mark, machine: Machine, seen_at: datetime) -> bool:
-        """Book a machine that was found by its mark. False where its purchase has another machine already."""
+        """Record the purchase of a machine found by its mark. False if that purchase has another machine."""
         found = self._table.get(mark.instance_id, f"purchase#{mark.purchase:04d}")
         purchase = read_purchase(found) if found else _unrecorded(mark, machine, seen_at)
         if purchase.outcome is PurchaseOutcome.BOUGHT:
@@ -312,7 +312,7 @@ def _history(decision: Decision) -> list[Write]:
 
 def listing(name: str | None, status: str | None) -> tuple[str, str, str]:
     """The index that lists them, the attribute it goes by, and its value; name and status together are
-    listed by name and sifted by status."""
+    listed by name and filtered by status."""
     if name is not None:
         return "lookup", "lookup", f"name#{name}"
     if status is not None:

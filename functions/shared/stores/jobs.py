@@ -20,8 +20,8 @@ from functions.shared.stores.table import (
 )
 
 _KEPT = timedelta(days=14)
-_NOTE_KEPT = timedelta(days=1)  # the letter follows within minutes
-# This very message has not been buried yet, and nobody has redriven the one before.
+_NOTE_KEPT = timedelta(days=1)  # the dead letter follows within minutes
+# This message has not been stored yet, and nobody has redriven the dead letter of the same step.
 _OTHER_MESSAGE = f"{NEW} OR (messageId <> :message AND attribute_not_exists(redrivenAt))"
 # Nobody has redriven it before.
 _NOT_REDRIVEN = "attribute_exists(pk) AND attribute_not_exists(redrivenAt)"
@@ -32,7 +32,7 @@ class DeadLetters:
         self._table = table
 
     def note(self, message_id: str, failure: JobFailure) -> None:
-        """For whoever buries the message. A note that cannot be written is no reason to fail otherwise."""
+        """For the dead letter that will follow. If it cannot be written, nothing else fails for that."""
         item = {
             "pk": f"failure#{message_id}",
             "sk": "failure",
@@ -43,7 +43,7 @@ class DeadLetters:
         try:
             self._table.put(Write(item))
         except TABLE_FAILED as error:
-            logger.warning("failure not noted", error=type(error).__name__)
+            logger.warning("job failure not stored", error=type(error).__name__)
 
     def noted(self, message_id: str) -> JobFailure | None:
         item = self._table.get(f"failure#{message_id}", "failure")
@@ -60,12 +60,12 @@ class DeadLetters:
             return False
         return True
 
-    def get(self, letter_id: str) -> DeadLetter | None:
-        item = self._table.get(letter_id, "dead")
+    def get(self, dead_letter_id: str) -> DeadLetter | None:
+        item = self._table.get(dead_letter_id, "dead")
         return _read_dead_letter(item) if item else None
 
     def redriven(self, dead_letter: DeadLetter, now: datetime) -> Write:
-        """To be put into the transaction that makes it go on: it does so once."""
+        """For the transaction that makes it go on: it does so once."""
         item = {**_dead_letter_item(dead_letter), "redrivenAt": millis(now)}
         return Write({name: value for name, value in item.items() if name != "statusKey"}, _NOT_REDRIVEN)
 
@@ -150,7 +150,7 @@ class JobCounts:
                 values={":kind": "count", **{f":{name}": number for name, number in more.items()}},
             )
         except TABLE_FAILED as error:
-            logger.warning("not counted", job=job, error=type(error).__name__)
+            logger.warning("jobs not counted", job=job, error=type(error).__name__)
 
     def of(self, job: str) -> dict[str, int]:
         item = self._table.get(f"count#{job}", "count") or {}

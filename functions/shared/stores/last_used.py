@@ -1,5 +1,4 @@
-"""When instances were last used, kept apart from their records: noting it neither undoes a step nor is undone
-by one, however often it is done."""
+"""When instances were last used, as items of their own: writing it often makes no step stale."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -25,6 +24,6 @@ class LastUsed:
         return replace(record, last_used_at=datetime.fromisoformat(item["usedAt"])) if item else record
 
     def of(self, instance_ids: Iterable[str]) -> dict[str, datetime]:
-        """A hundred with one read; the ids that nobody has noted a use of are left out."""
+        """A hundred with one read; ids without one are left out."""
         found = self._table.get_all((id_, _SORT_KEY) for id_ in instance_ids)
         return {item["pk"]: datetime.fromisoformat(item["usedAt"]) for item in found}

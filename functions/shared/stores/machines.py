@@ -90,7 +90,7 @@ _SAME = "size(samples) = :size"
 
 
 class BootTimes:
-    """Knowledge that is nice to have: without the table there is none, and nothing fails."""
+    """Nice to have: if the table fails, there is no estimate, and nothing else fails."""
 
     def __init__(self, table: Table, clock: Callable[[], datetime]) -> None:
         self._table = table

@@ -100,11 +100,11 @@ def plan_slot(kind: Lane, lanes: Lanes, now: int, pace: LanePace, batch: int = 1
     return SlotPlan("urgent", start, reserve_slot, (take, pay))
 
 
-def granted_slot(plan_slot: SlotPlan, after: Lanes, pace: LanePace) -> int:
+def granted_slot(plan: SlotPlan, after: Lanes, pace: LanePace) -> int:
     """The (first) slot that a plan was given, read off the lanes as its write left them."""
-    if plan_slot.lane == "normal":
-        return after.normal_at - plan_slot.moves[0].by
-    return max(plan_slot.start, after.urgent_at - pace.urgent_gap - pace.urgent_lead)
+    if plan.lane == "normal":
+        return after.normal_at - plan.moves[0].by
+    return max(plan.start, after.urgent_at - pace.urgent_gap - pace.urgent_lead)
 
 
 KEY = marshal({"pk": "limiter#novita", "sk": "limiter"})
@@ -303,7 +303,7 @@ class RateLimiter:
             return None
 
     def _table_failed(self, error: Exception) -> None:
-        logger.warning("rate limit not reached", extra={"error": type(error).__name__})
+        logger.warning("rate limiter not read or written", extra={"error": type(error).__name__})
 
 
 def _not_now(micros: int) -> NotNow:

@@ -1,4 +1,4 @@
-"""That Novita did not answer just now, remembered for some seconds: the next caller need not find out."""
+"""That Novita did not answer a moment ago, kept for seconds: the next caller need not wait to find out."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -6,16 +6,16 @@ from datetime import UTC, datetime, timedelta
 from functions.shared.platform.observability import logger
 from functions.shared.stores.table import TABLE_FAILED, Table, Write, millis, moment
 
-_KEY = ("silence#novita", "silence")
+_KEY = ("outage#novita", "outage")
 
 
 class RecentOutage:
-    """Of reads that somebody waits for. The circuit, which counts more, opens later and lasts longer."""
+    """For reads that a caller waits for. A circuit opens later, after several failures, and for longer."""
 
-    def __init__(self, table: Table, clock: Callable[[], datetime], is_on: timedelta) -> None:
+    def __init__(self, table: Table, clock: Callable[[], datetime], lasts: timedelta) -> None:
         self._table = table
         self._clock = clock
-        self._lasts = is_on
+        self._lasts = lasts
         self._until = datetime.min.replace(tzinfo=UTC)
 
     def is_on(self) -> bool:
@@ -35,8 +35,8 @@ class RecentOutage:
         now = self._clock()
         self._until = now + self._lasts
         expires = int(self._until.timestamp()) + 60
-        item = {"pk": _KEY[0], "sk": _KEY[1], "kind": "silence", "until": millis(self._until)}
+        item = {"pk": _KEY[0], "sk": _KEY[1], "kind": "outage", "until": millis(self._until)}
         try:
             self._table.put(Write({**item, "expiresAt": expires}))
         except TABLE_FAILED as error:
-            logger.warning("silence not noted", error=type(error).__name__)
+            logger.warning("recent outage not stored", error=type(error).__name__)

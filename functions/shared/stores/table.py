@@ -44,7 +44,7 @@ class ConditionFailed(Exception):
 
 @dataclass(frozen=True)
 class Write:
-    """A put of one item, or a delete where the item is only a key."""
+    """A put of one whole item, under a condition or without one."""
 
     item: Item
     condition: str | None = None
@@ -267,12 +267,12 @@ def readable(read: Callable[[Item], T], found: Iterable[Item]) -> Iterator[T]:
         try:
             yield read(item)
         except UNREADABLE:
-            logger.exception("record not read", key=item["pk"])
+            logger.exception("item not read", key=item["pk"])
 
 
 # Neither another sweep nor a step has moved the due time since it was read.
 _STILL_DUE = "dueAt = :seen"
-# A step's transaction has the item at this moment: it was quicker.
+# The transaction of a step is writing the item right now.
 _BEING_WRITTEN = "TransactionConflictException"
 
 

@@ -18,7 +18,7 @@ _SAME = "attribute_not_exists(pk) OR #after = :after"
 
 
 class Totals:
-    """Exact while one page of the index tells; of a longer listing at most `ttl` seconds old, and shared."""
+    """Exact where one page of the index is enough; of longer listings cached, for `ttl` seconds at most."""
 
     def __init__(self, table: Table, cache: SharedCache, clock: Callable[[], datetime], ttl: float) -> None:
         self._table = table

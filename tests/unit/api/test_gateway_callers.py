@@ -56,8 +56,8 @@ def ask(api: Api, authorizer: Mapping[str, Any] | None, method: str = "GET") -> 
 
 def actor(api: Api, answer: Answer) -> str:
     assert answer.status == 201, answer.text
-    vouched = SIGNED | token(scope="admin")
-    events = api.call("GET", f"{answer.headers['Location']}/events", authorizer=vouched)
+    identity = SIGNED | token(scope="admin")
+    events = api.call("GET", f"{answer.headers['Location']}/events", authorizer=identity)
     return str(events.body["events"][0]["actor"])
 
 
@@ -76,10 +76,10 @@ def actor(api: Api, answer: Answer) -> str:
     ],
 )
 def test_a_tokens_scopes_say_what_its_caller_may(jwt: Api, scope: Any, statuses: tuple[int, ...]) -> None:
-    vouched = token(scope=scope)
+    identity = token(scope=scope)
 
-    read, write = ask(jwt, vouched), ask(jwt, vouched, "POST")
-    admin = jwt.call("POST", "/api/cache/clear", authorizer=vouched)
+    read, write = ask(jwt, identity), ask(jwt, identity, "POST")
+    admin = jwt.call("POST", "/api/cache/clear", authorizer=identity)
 
     assert (read.status, write.status, admin.status) == statuses
 

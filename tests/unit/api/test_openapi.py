@@ -12,7 +12,7 @@ Json = dict[str, Any]
 
 METHODS = {"get", "put", "post", "delete", "options", "head", "patch", "trace"}
 TYPES = {"string", "integer", "number", "boolean", "object", "array", "null"}
-# Of product.md, section 2; the two that show all the others are not listed.
+# Every route that is promised; the two that show all the others are not listed.
 ROUTES = {
     "POST /api/instances": 201,
     "GET /api/instances": 200,

@@ -21,6 +21,7 @@ from functions.shared.domain.delivery.webhooks import (
 from functions.shared.domain.messages import DeliveryMessage, StepMessage
 from functions.shared.platform import wiring
 from functions.shared.platform.aws import Queues
+from functions.shared.stores.deliveries import Deliveries
 from tests.unit.api.api import Api
 from tests.unit.builders import created
 from tests.unit.webhook.harness import CURRENT, FORMER, announcement
@@ -43,13 +44,13 @@ class Kept(Queues):
 
 
 @pytest.fixture(autouse=True)
-def queue(api: Api) -> Kept:  # noqa: ARG001 - it has made the wiring
+def queue(api: Api) -> Kept:  # noqa: ARG001  # it has made the wiring
     wiring.wiring("api").queues = kept = Kept()
     return kept
 
 
 @pytest.fixture
-def instance_id(api: Api) -> str:  # noqa: ARG001
+def instance_id(api: Api) -> str:  # noqa: ARG001  # it has made the wiring
     record = created(instance_id=f"inst_{next(_instances):026d}")
     return wiring.wiring("api").instances.add(record).id
 
@@ -217,12 +218,16 @@ def test_one_that_is_being_sent_this_moment_is_left_alone(api: Api, instance_id:
     assert stored(delivery_id) == begun
 
 
-def test_of_two_replays_at_once_one_begins_a_round(api: Api, instance_id: str, queue: Kept) -> None:  # noqa: ARG001
+def test_of_two_replays_at_once_one_begins_a_round(
+    api: Api,  # noqa: ARG001  # it has made the wiring
+    instance_id: str,
+    queue: Kept,
+) -> None:
     delivery_id = add(instance_id)
     attempted(delivery_id, DeliveryState.DELIVERED, status=200)
     wired = wiring.wiring("api")
 
-    class Overtaken(type(wired.deliveries)):  # type: ignore[misc]
+    class Overtaken(Deliveries):
         """Between its read and its write, somebody else replays, and that round is over already."""
 
         def replay(self, *args: Any) -> Any:
@@ -239,14 +244,14 @@ def test_of_two_replays_at_once_one_begins_a_round(api: Api, instance_id: str, q
 
 
 def test_a_replay_that_meets_the_end_of_an_attempt_begins_a_round_all_the_same(
-    api: Api,  # noqa: ARG001
+    api: Api,  # noqa: ARG001  # it has made the wiring
     instance_id: str,
     queue: Kept,
 ) -> None:
     delivery_id = add(instance_id)
     wired = wiring.wiring("api")
 
-    class Overtaken(type(wired.deliveries)):  # type: ignore[misc]
+    class Overtaken(Deliveries):
         def replay(self, *args: Any) -> Any:
             if stored(delivery_id).attempt == 0:
                 attempted(delivery_id, DeliveryState.EXHAUSTED, status=500)
@@ -295,7 +300,7 @@ def test_a_replay_of_nothing_is_not_found_and_needs_the_scope_to_write(api: Api)
 
 
 @pytest.fixture
-def masters(api: Api) -> Iterator[Callable[..., None]]:  # noqa: ARG001
+def masters(api: Api) -> Iterator[Callable[..., None]]:  # noqa: ARG001  # it has made the wiring
     client = boto3.client("secretsmanager")
     client.create_secret(Name="webhook", SecretString="{}")
 

@@ -114,8 +114,8 @@ def test_what_never_was_ready_is_then_deleted_and_what_was_is_stopped() -> None:
     started = new_instance(Status.STARTING, ready_at=ago(900), operation=new_operation(Action.START))
     later = decide(started, DeadLettered(Queue.STARTUP, FAULT), NOW, POLICY)
 
-    assert [duty.action for duty in first.record.cleanup.tasks] == [Action.DELETE]
-    assert [duty.action for duty in later.record.cleanup.tasks] == [Action.STOP]
+    assert [task.action for task in first.record.cleanup.tasks] == [Action.DELETE]
+    assert [task.action for task in later.record.cleanup.tasks] == [Action.STOP]
     assert [event.type for event in later.events] == ["instance.failed", "startup.failed"]
 
 

@@ -11,7 +11,7 @@ from tests.unit.builders import new_spec
 
 
 class NoCache:
-    def get(self, key: str, max_age: float) -> None:  # noqa: ARG002 - the cache's names
+    def get(self, key: str, max_age: float) -> None:  # noqa: ARG002  # the cache's names
         return None
 
     def put(self, key: str, value: Any) -> None:

@@ -69,7 +69,7 @@ def novita() -> Novita:
 @pytest.fixture
 def process(table: Table, clock: Clock, novita: Novita) -> Callable[[], SharedList]:
     def make() -> SharedList:
-        return SharedList(novita, SharedCache(table, clock), table, clock, clock.wait)  # type: ignore[arg-type]
+        return SharedList(novita, SharedCache(table, clock), table, clock, clock.wait)  # type: ignore[arg-type]  # a fake Novita
 
     return make
 
@@ -153,7 +153,7 @@ def test_a_reader_that_has_died_is_not_waited_for_longer_than_a_read_takes(
 
     reader = process()
     novita.meanwhile = dies
-    reader._give_back = lambda lease: None  # type: ignore[method-assign]  # noqa: ARG005
+    reader._release = lambda lease: None  # type: ignore[method-assign]  # noqa: ARG005  # it crashed
     with pytest.raises(KeyboardInterrupt):
         reader.shared(5, None)
     novita.meanwhile = lambda: None
@@ -187,7 +187,7 @@ def test_whoever_was_too_slow_does_not_end_the_turn_of_the_next(process: Process
     clock.now = after(7)
     assert next_one._take(5)
 
-    slow._give_back(late)
+    slow._release(late)
 
     assert process()._take(5) is None
 

@@ -1,4 +1,4 @@
-"""TLS: the name is what is vouched for, the address is what is dialled."""
+"""TLS: the certificate is for the name, the address is what is dialled."""
 
 import datetime
 import ipaddress
@@ -71,7 +71,7 @@ def test_tls_is_checked_for_the_name_although_the_address_is_dialled(tmp_path: P
     assert seen == ["hooks.example", "other.example"]
 
 
-def test_a_certificate_that_nobody_vouches_for_is_an_ssl_error(tmp_path: Path) -> None:
+def test_a_certificate_that_no_authority_signed_is_an_ssl_error(tmp_path: Path) -> None:
     server, _ = certificate(tmp_path, "self.example")
 
     with Receiver(reply(), server) as receiver:

@@ -33,7 +33,7 @@ def test_what_the_stack_sets_is_enough() -> None:
     assert settings.novita_api_base_url == "https://api.novita.ai/gpu-instance/openapi/v1"
 
 
-# product.md, wherever it names a setting with its value
+# As the README documents them
 PROMISED: dict[str, Any] = {
     "purchase_max_wait": 3600,
     "boot_max_wait": 1200,

@@ -70,16 +70,16 @@ def test_whoever_reads_a_large_value_while_it_is_renewed_gets_one_of_the_two(
     table: Table, clock: Clock
 ) -> None:
     """Or nothing, if it was renewed twice meanwhile; never a mixture."""
-    writer, shelf = process(table, clock), CacheStore(table, clock)
+    writer, store = process(table, clock), CacheStore(table, clock)
     writer.put("list", noise(600_000, 1))
-    read_first = shelf.find("list")
+    read_first = store.find("list")
     assert read_first
 
     writer.put("list", noise(600_000, 2))
-    assert shelf.value(read_first) == noise(600_000, 1)
+    assert store.value(read_first) == noise(600_000, 1)
     writer.put("list", noise(600_000, 3))
     with pytest.raises(KeyError):
-        shelf.value(read_first)
+        store.value(read_first)
 
     assert process(table, clock).get("list", 5) == noise(600_000, 3)
 
@@ -145,8 +145,8 @@ def test_hits_and_misses_are_counted_for_the_process_and_for_all(table: Table, c
 
     shared, own = here.sides()
 
-    assert (own.tally.hits, own.tally.misses, own.tally.hit_ratio) == (1, 1, 0.5)
-    assert (shared.tally.hits, shared.tally.misses, shared.tally.hit_ratio) == (1, 1, 0.5)
+    assert (own.counts.hits, own.counts.misses, own.counts.hit_ratio) == (1, 1, 0.5)
+    assert (shared.counts.hits, shared.counts.misses, shared.counts.hit_ratio) == (1, 1, 0.5)
     assert shared.ids == own.ids == ["products"]
     assert shared.size_bytes
 
@@ -159,7 +159,7 @@ def test_counts_of_a_process_reach_the_table_by_and_by(table: Table, clock: Cloc
 
     shared, _ = other.sides()
 
-    assert shared.tally.misses == 2
+    assert shared.counts.misses == 2
 
 
 def test_a_clean_up_removes_what_has_expired_and_nothing_else(table: Table, clock: Clock) -> None:
@@ -172,7 +172,7 @@ def test_a_clean_up_removes_what_has_expired_and_nothing_else(table: Table, cloc
 
     shared, own = here.sides()
     assert shared.ids == own.ids == ["products"]
-    assert (shared.tally.evictions, own.tally.evictions) == (1, 1)
+    assert (shared.counts.evictions, own.counts.evictions) == (1, 1)
     left = table.query_all("pk = :pk AND begins_with(sk, :sk)", {":pk": "cache#list", ":sk": "part#"})
     assert left == []
 
@@ -186,13 +186,13 @@ def test_a_clean_up_removes_what_a_clear_has_made_useless(table: Table, clock: C
 
 
 def test_a_clean_up_leaves_what_was_renewed_meanwhile(table: Table, clock: Clock) -> None:
-    shelf = CacheStore(table, clock)
+    store = CacheStore(table, clock)
     process(table, clock).put("list", ["old"])
-    found = shelf.find("list")
+    found = store.find("list")
     assert found
     process(table, clock).put("list", ["new"])
 
-    assert not shelf.remove(found)
+    assert not store.remove(found)
 
     assert process(table, clock).get("list", 5) == ["new"]
 
@@ -212,7 +212,7 @@ def test_statistics_and_clean_up_ask_an_index_and_scan_nothing(table: Table, clo
 def test_a_process_holds_no_more_than_it_has_room_for(table: Table, clock: Clock) -> None:
     here = process(table, clock)
     for number in range(300):
-        here._process.hold(f"products#{number}", here._process.held.get("none"))  # type: ignore[arg-type]
+        here._process.hold(f"products#{number}", here._process.held.get("none"))  # type: ignore[arg-type]  # only the number counts
 
     assert len(here._process.held) == 256
-    assert here._process.tally.evictions == 44
+    assert here._process.counts.evictions == 44

@@ -57,7 +57,7 @@ def test_an_unused_key_has_no_answer(answers: IdempotencyKeys) -> None:
         ("key_1POST /api/instances", "", "k"),
     ],
 )
-def test_another_caller_route_or_key_is_another_question(
+def test_another_caller_route_or_key_is_another_request(
     table: Table, answers: IdempotencyKeys, other: tuple[str, str, str]
 ) -> None:
     table.transact([answers.write(ASKED, GIVEN)])

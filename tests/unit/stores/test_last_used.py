@@ -17,7 +17,7 @@ class Busy:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
-    def batch_get_item(self, RequestItems: Any) -> Any:  # noqa: N803 - boto3's own name
+    def batch_get_item(self, RequestItems: Any) -> Any:  # noqa: N803  # boto3's own name
         ((name, wanted),) = RequestItems.items()
         keys = wanted["Keys"]
         self.asked.append(len(keys))
@@ -49,7 +49,7 @@ def test_a_table_that_answers_in_parts_is_asked_for_the_rest(table: Table) -> No
         LastUsed(table).note(id_, after(number))
     busy = Busy(table.client)
 
-    found = LastUsed(Table(busy, table.name)).of(ids)  # type: ignore[arg-type]
+    found = LastUsed(Table(busy, table.name)).of(ids)  # type: ignore[arg-type]  # a fake client
 
     assert found == {id_: after(number) for number, id_ in enumerate(ids)}
     assert max(busy.asked) == 100
@@ -57,13 +57,13 @@ def test_a_table_that_answers_in_parts_is_asked_for_the_rest(table: Table) -> No
 
 def test_a_table_that_gives_nothing_is_not_asked_for_ever(table: Table) -> None:
     class Throttled(Busy):
-        def batch_get_item(self, RequestItems: Any) -> Any:  # noqa: N803 - boto3's own name
+        def batch_get_item(self, RequestItems: Any) -> Any:  # noqa: N803  # boto3's own name
             self.asked.append(1)
             return {"Responses": {}, "UnprocessedKeys": RequestItems}
 
     throttled = Throttled(table.client)
 
-    assert LastUsed(Table(throttled, table.name)).of(["inst_1"]) == {}  # type: ignore[arg-type]
+    assert LastUsed(Table(throttled, table.name)).of(["inst_1"]) == {}  # type: ignore[arg-type]  # a fake client
     assert len(throttled.asked) <= 10
 
 

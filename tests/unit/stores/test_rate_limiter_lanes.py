@@ -82,7 +82,7 @@ def test_every_limit_makes_a_pace(per_minute: int) -> None:
     assert pace.batch * pace.normal_gap <= max(SECOND // 4, pace.normal_gap)
 
 
-CROWDS = st.lists(
+ARRIVALS = st.lists(
     st.tuples(st.integers(0, 20_000), st.integers(0, 40), st.integers(0, 15), st.integers(0, 20)),
     min_size=1,
     max_size=40,
@@ -90,14 +90,14 @@ CROWDS = st.lists(
 
 
 @settings(max_examples=200)
-@given(CROWDS, st.sampled_from([100, 250, 1000]))
-def test_no_crowd_gets_more_than_105_percent_in_any_60_seconds(
-    crowds: list[tuple[int, int, int, int]], per_minute: int
+@given(ARRIVALS, st.sampled_from([100, 250, 1000]))
+def test_nobody_gets_more_than_105_percent_in_any_60_seconds(
+    arrivals: list[tuple[int, int, int, int]], per_minute: int
 ) -> None:
     pace, lanes, now = LanePace.of(per_minute), Lanes(), NOW
     sent: list[int] = []
 
-    for wait_millis, normal, urgent, patience in crowds:
+    for wait_millis, normal, urgent, patience in arrivals:
         now += wait_millis * 1000
         kinds: list[Lane] = ["normal" for _ in range(normal * per_minute // 100)]
         kinds += ["urgent" for _ in range(urgent)]

@@ -67,7 +67,7 @@ class Harness:
 
     def environment(self, policy: CircuitPolicy | None = None) -> tuple[Circuits, Client]:
         client: Any = Client(self.table.client)
-        new_id = lambda: f"{next(self._ids):026}"  # noqa: E731 - one line says it
+        new_id = lambda: f"{next(self._ids):026}"  # noqa: E731  # one line says it
         made = Circuits(
             client, self.table.name, policy or CircuitPolicy(), lambda: self.now, new_id, lambda: 0.5
         )
@@ -271,7 +271,7 @@ def test_without_the_table_all_but_a_purchase_goes_out(harness: Harness) -> None
     assert refusal.value.code == "NOVITA_UNAVAILABLE"
 
 
-def test_a_report_survives_a_table_that_fails_and_makes_the_next_question_read(harness: Harness) -> None:
+def test_a_report_survives_a_table_that_fails_and_makes_the_next_call_read(harness: Harness) -> None:
     circuits, client = harness.environment()
     permit = circuits.ask("reads")
     client.faults["*"] = CONFLICT

@@ -431,11 +431,11 @@ def test_events_operations_and_purchases_come_back_as_they_were() -> None:
     event = Event(
         ID, 3, "startup.failed", after(1), Status.FAILED, "key_1", "corr", "m-1", "CN-HK-01", 7, "why",
         Fault("A", "b"), {"overall": "unhealthy", "ms": 0.25}, "op_1", Action.START, "https://hook.example",
-    )  # fmt: skip
+    )  # fmt: skip  # one field after the other
     purchase = Purchase(
         ID, 2, "name", PurchaseOutcome.BOUGHT, NOW, after(1), "p", "r", Decimal("0.10"), True, "m-1",
         after(2), Fault("A", ""),
-    )  # fmt: skip
+    )  # fmt: skip  # one field after the other
     assert FULL.operation
 
     assert items.read_event(_through(items.event_item(event))) == event

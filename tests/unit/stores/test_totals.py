@@ -51,7 +51,7 @@ def short(table: Table) -> Short:
 
 @pytest.fixture
 def totals(table: Table, short: Short, clock: Clock) -> Totals:
-    short_table = Table(short, table.name)  # type: ignore[arg-type]
+    short_table = Table(short, table.name)  # type: ignore[arg-type]  # a client with small pages
     return Totals(short_table, SharedCache(table, clock), clock, 30)
 
 

@@ -1,4 +1,4 @@
-"""A line for each test, on a table of its own in this process."""
+"""A harness for each test, on a table of its own in this process."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.tables import dynamodb, new_table
-from tests.unit.webhook.harness import Hook, Line, listening
+from tests.unit.webhook.harness import Hook, WebhookHarness, listening
 
 Listen = Callable[..., Hook]
 
@@ -19,22 +19,22 @@ def client() -> Iterator[Any]:
 
 
 @pytest.fixture
-def make_line(client: Any) -> Callable[..., Line]:
+def make_harness(client: Any) -> Callable[..., WebhookHarness]:
     table = new_table(client)
-    return lambda **options: Line(table, **options)
+    return lambda **options: WebhookHarness(table, **options)
 
 
 @pytest.fixture
-def line(make_line: Callable[..., Line]) -> Line:
-    return make_line()
+def harness(make_harness: Callable[..., WebhookHarness]) -> WebhookHarness:
+    return make_harness()
 
 
 @pytest.fixture
-def listen(line: Line) -> Iterator[Listen]:
+def listen(harness: WebhookHarness) -> Iterator[Listen]:
     """Opens receivers that give these answers in turn, and the last one for good."""
     with ExitStack() as servers:
 
         def open_one(*answers: Any) -> Hook:
-            return servers.enter_context(listening(line.clock, *answers))
+            return servers.enter_context(listening(harness.clock, *answers))
 
         yield open_one

@@ -64,7 +64,7 @@ class Received:
 def _stopped(at: datetime) -> type[datetime]:
     class Stopped(datetime):
         @classmethod
-        def now(cls, tz: Any = None) -> "Stopped":  # noqa: ARG003 - as datetime has it
+        def now(cls, tz: Any = None) -> "Stopped":  # noqa: ARG003  # as datetime has it
             return cls.fromtimestamp(at.timestamp(), UTC)
 
     return Stopped
@@ -107,7 +107,7 @@ def listening(clock: Callable[[], datetime], *answers: int | tuple[int, dict[str
             self.end_headers()
             self.wfile.write(hook.body)
 
-        do_GET = do_POST  # noqa: N815 - if anybody followed a redirect
+        do_GET = do_POST  # noqa: N815  # if anybody followed a redirect
 
         def log_message(self, *_: Any) -> None:
             pass
@@ -140,13 +140,13 @@ class DelayQueue(Queues):
         return True
 
 
-class Line:
+class WebhookHarness:
     def __init__(
         self,
         table: Table,
         *,
         waits: Sequence[float] = WAITS,
-        places: int = 3,
+        slots: int = 3,
         outbound: OutboundHttp | None = None,
         masters: Sequence[bytes] = (CURRENT,),
     ) -> None:
@@ -154,7 +154,7 @@ class Line:
         self.clock = Clock()
         self.queue = DelayQueue(self.clock)
         self.deliveries = Deliveries(table)
-        self.receivers = ReceiverSlots(table, places)
+        self.receivers = ReceiverSlots(table, slots)
         self.deliver = Deliver(
             self.deliveries,
             self.receivers,

@@ -15,7 +15,7 @@ import pytest
 from functions.shared.domain.delivery.webhooks import DeliveryState
 from functions.shared.outbound.http import OutboundHttp
 from tests.unit.outbound.test_outbound_servers import Receiver, answers, disguised, forever, reply
-from tests.unit.webhook.harness import Line
+from tests.unit.webhook.harness import WebhookHarness
 
 PUBLIC = "93.184.216.34"
 HOSTILE_URLS = {
@@ -53,16 +53,18 @@ NAMES = {
 
 
 @contextmanager
-def witness(make_line: Callable[..., Line], **options: Any) -> Iterator[tuple[Line, Receiver]]:
-    """A line whose every connection, to wherever it is dialled, would come to this listening socket."""
+def witness(
+    make_harness: Callable[..., WebhookHarness], **options: Any
+) -> Iterator[tuple[WebhookHarness, Receiver]]:
+    """A harness whose every connection, to wherever it is dialled, would come to this listening socket."""
     with Receiver(reply()) as receiver:
-        yield make_line(outbound=OutboundHttp(dial=disguised(receiver.port), **options)), receiver
+        yield make_harness(outbound=OutboundHttp(dial=disguised(receiver.port), **options)), receiver
 
 
-def attempted(line: Line, url: str) -> str | None:
-    delivery_id = line.announce(url)
-    line.take(delivery_id, 1)
-    delivery = line.stored(delivery_id)
+def attempted(harness: WebhookHarness, url: str) -> str | None:
+    delivery_id = harness.announce(url)
+    harness.take(delivery_id, 1)
+    delivery = harness.stored(delivery_id)
     assert delivery.state is not DeliveryState.DELIVERED
     assert len(delivery.attempts) == 1
     return delivery.attempts[0].error
@@ -70,10 +72,10 @@ def attempted(line: Line, url: str) -> str | None:
 
 @pytest.mark.parametrize("url", HOSTILE_URLS.values(), ids=HOSTILE_URLS.keys())
 def test_a_hostile_url_costs_an_attempt_and_nothing_connects(
-    make_line: Callable[..., Line], url: str
+    make_harness: Callable[..., WebhookHarness], url: str
 ) -> None:
-    with witness(make_line) as (line, receiver):
-        error = attempted(line, url.format(port=receiver.port))
+    with witness(make_harness) as (harness, receiver):
+        error = attempted(harness, url.format(port=receiver.port))
 
     assert error == "refused_target"
     assert receiver.connections == 0
@@ -81,17 +83,17 @@ def test_a_hostile_url_costs_an_attempt_and_nothing_connects(
 
 @pytest.mark.parametrize("resolve", NAMES.values(), ids=NAMES.keys())
 def test_a_name_that_leads_inside_is_refused_when_it_is_resolved(
-    make_line: Callable[..., Line], resolve: Callable[..., Any]
+    make_harness: Callable[..., WebhookHarness], resolve: Callable[..., Any]
 ) -> None:
-    with witness(make_line, resolve=resolve) as (line, receiver):
-        error = attempted(line, "https://hooks.example.com/in")
+    with witness(make_harness, resolve=resolve) as (harness, receiver):
+        error = attempted(harness, "https://hooks.example.com/in")
 
     assert error == "refused_target"
     assert receiver.connections == 0
 
 
 def test_a_name_whose_answer_changes_is_dialled_where_it_was_checked_and_refused_next_time(
-    make_line: Callable[..., Line],
+    make_harness: Callable[..., WebhookHarness],
 ) -> None:
     changing = chain([answers(PUBLIC)], repeat(answers("127.0.0.1")))
     dialled: list[str] = []
@@ -102,65 +104,69 @@ def test_a_name_whose_answer_changes_is_dialled_where_it_was_checked_and_refused
             dialled.append(address[0])
             return disguised(receiver.port)(address, timeout)
 
-        line = make_line(outbound=OutboundHttp(resolve=lambda *a: next(changing)(*a), dial=dial))
-        delivery_id = line.announce("http://rebinding.example/")
-        line.run(minutes=10)
+        harness = make_harness(outbound=OutboundHttp(resolve=lambda *a: next(changing)(*a), dial=dial))
+        delivery_id = harness.announce("http://rebinding.example/")
+        harness.run(minutes=10)
 
     assert dialled == [PUBLIC]
-    attempts = line.stored(delivery_id).attempts
+    attempts = harness.stored(delivery_id).attempts
     assert [one.status or one.error for one in attempts] == [500, "refused_target", "refused_target"]
 
 
-def test_a_connection_that_ended_up_elsewhere_gets_no_byte(make_line: Callable[..., Line]) -> None:
+def test_a_connection_that_ended_up_elsewhere_gets_no_byte(
+    make_harness: Callable[..., WebhookHarness],
+) -> None:
     with Receiver(reply()) as receiver:
         detour = OutboundHttp(
             resolve=answers(PUBLIC),
             dial=lambda _, timeout: socket.create_connection(("127.0.0.1", receiver.port), timeout),
         )
-        error = attempted(make_line(outbound=detour), "http://hooks.example.com/")
+        error = attempted(make_harness(outbound=detour), "http://hooks.example.com/")
 
     assert error == "refused_target"
     assert receiver.asked == []
 
 
 def test_a_redirect_to_a_private_address_is_a_failure_and_nothing_connects(
-    make_line: Callable[..., Line],
+    make_harness: Callable[..., WebhookHarness],
 ) -> None:
     with Receiver(reply()) as inside:
         away = f"Location: {inside.url}/\r\n"
         with Receiver(reply(307, headers=away)) as receiver:
-            line = make_line(outbound=OutboundHttp(resolve=answers(PUBLIC), dial=disguised(receiver.port)))
-            delivery_id = line.announce("http://hooks.example.com/")
-            line.take(delivery_id, 1)
+            harness = make_harness(
+                outbound=OutboundHttp(resolve=answers(PUBLIC), dial=disguised(receiver.port))
+            )
+            delivery_id = harness.announce("http://hooks.example.com/")
+            harness.take(delivery_id, 1)
 
-    assert line.stored(delivery_id).attempts[0].status == 307
-    assert line.stored(delivery_id).state is DeliveryState.PENDING
+    assert harness.stored(delivery_id).attempts[0].status == 307
+    assert harness.stored(delivery_id).state is DeliveryState.PENDING
     assert inside.connections == 0
 
 
 @pytest.mark.parametrize("address", [PUBLIC, "2606:2800:220:1:248:1893:25c8:1946"])
-def test_an_ordinary_public_name_passes(make_line: Callable[..., Line], address: str) -> None:
-    with witness(make_line, resolve=answers(address)) as (line, receiver):
-        delivery_id = line.announce("http://hooks.example.com/in?x=1")
-        line.take(delivery_id, 1)
+def test_an_ordinary_public_name_passes(make_harness: Callable[..., WebhookHarness], address: str) -> None:
+    with witness(make_harness, resolve=answers(address)) as (harness, receiver):
+        delivery_id = harness.announce("http://hooks.example.com/in?x=1")
+        harness.take(delivery_id, 1)
 
-    assert line.stored(delivery_id).state is DeliveryState.DELIVERED
+    assert harness.stored(delivery_id).state is DeliveryState.DELIVERED
     assert receiver.asked[0].startswith(b"POST /in?x=1 HTTP/1.1\r\n")
 
 
 @pytest.mark.parametrize(("status", "state"), [(200, DeliveryState.DELIVERED), (500, DeliveryState.PENDING)])
 def test_an_endless_answer_costs_one_attempt_and_no_memory(
-    line: Line, status: int, state: DeliveryState
+    harness: WebhookHarness, status: int, state: DeliveryState
 ) -> None:
     endless = forever(f"HTTP/1.1 {status} Because\r\n\r\n".encode(), b"x" * 65536)
     with Receiver(endless) as receiver:
-        delivery_id = line.announce(receiver.url)
+        delivery_id = harness.announce(receiver.url)
         tracemalloc.start()
-        line.take(delivery_id, 1)
+        harness.take(delivery_id, 1)
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
 
-    delivery = line.stored(delivery_id)
+    delivery = harness.stored(delivery_id)
     assert (delivery.attempt, delivery.state) == (1, state)
     assert delivery.attempts[0].answer == "x" * 200
     assert most < 3_000_000

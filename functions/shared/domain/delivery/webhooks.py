@@ -9,14 +9,14 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from functions.shared.domain import resilience as retry_after
 from functions.shared.domain.delivery.targets import split_target
 from functions.shared.domain.ids import timestamp
 from functions.shared.domain.instance.record import Action, Event
+from functions.shared.domain.resilience import retry_after_seconds
 
 LONGEST_RETRY_AFTER = timedelta(hours=24)
 _JITTER = 0.1
-# A message comes when it is due by another clock than ours.
+# The sender of a message may have a clock that is a little ahead of ours.
 _CLOCKS_DIFFER = timedelta(seconds=1)
 QUEUE_HOLDS = timedelta(minutes=15)  # the longest delay that SQS knows
 # A sweep comes every minute, and later than it should by its grace.
@@ -122,14 +122,14 @@ def look_at(next_at: datetime, now: datetime) -> datetime:
 
 
 def hold_wait(held: int, longest_seconds: float, random: Callable[[], float]) -> timedelta:
-    """Until a delivery asks again for a place at a busy receiver: doubling, spread, and no longer than an
-    attempt may last, after which a place is free."""
+    """Until a delivery asks a busy receiver for a slot again: doubled each time, with jitter, and no longer
+    than an attempt may last, since a slot is free then."""
     return timedelta(seconds=min(2.0 ** min(held, 10), longest_seconds) * (0.5 + random()))
 
 
 def _retry_after(headers: Mapping[str, str], now: datetime) -> timedelta:
     header = next((value for name, value in headers.items() if name.lower() == "retry-after"), None)
-    asked = retry_after.retry_after_seconds(header, now, LONGEST_RETRY_AFTER.total_seconds())
+    asked = retry_after_seconds(header, now, LONGEST_RETRY_AFTER.total_seconds())
     return timedelta(seconds=asked or 0.0)
 
 

@@ -21,7 +21,7 @@ _USUAL_SPREAD, _USUAL_WEIGHT = 0.4, 3
 _NARROWEST = 0.05
 _FINEST = 0.5  # seconds between two looks at the least
 _TAIL = 0.999  # beyond this no plan: what takes so long may take any time
-_POINTS = 250  # times that are considered, one as far from the next as all
+_POINTS = 250  # times that are considered, evenly spread
 _HALVINGS = 12
 _ALIKE = 1.02
 
@@ -87,7 +87,7 @@ def plan_looks(boot: BootEstimate, interval: float) -> tuple[float, ...]:
 
 @lru_cache(maxsize=256)
 def _shape(spread: float, interval: float) -> tuple[float, ...]:
-    """For a median of 1: the cheapest plan whose looks are worth so much delay that it needs few enough."""
+    """For a median of 1: the plan that notices soonest among those that need few enough looks."""
     boot = BootEstimate(0.0, spread)
     first, last = boot.quantile(1 - _TAIL), boot.quantile(_TAIL)
     affordable = sum(boot.still_out(n * interval) for n in range(math.ceil(last / interval) + 1))

@@ -62,9 +62,9 @@ def begin_import(
     policy: Policy,
 ) -> Decision:
     """A machine that somebody else bought: looked after from now on, and kept whatever fails."""
-    reading = machine_state(machine)
+    state = machine_state(machine)
     status = {MachineState.RUNNING: Status.RUNNING, MachineState.EXITED: Status.EXITED}.get(
-        reading, Status.STARTING
+        state, Status.STARTING
     )
     record = Instance(
         id=instance_id,
@@ -135,9 +135,7 @@ def begin_delete(decision: Decision, operation_id: str) -> Decision:
         return decision
     decision = _begin_operation(decision, Action.DELETE, operation_id)
     decision = decision.move(Status.DELETING, deadline_at=None, next_check_at=decision.now)
-    decision = decision.change_cleanup(
-        vanished=()
-    )  # whatever returns is to be deleted, now that it was asked
+    decision = decision.change_cleanup(vanished=())  # now asked for: what reappears is deleted, too
     return decision.add_cleanup(record.machine.id, Action.DELETE) if record.machine.id else decision
 
 
@@ -203,9 +201,7 @@ def _begin_operation(
     decision: Decision, kind: Action, operation_id: str, check: HealthCheck | None = None
 ) -> Decision:
     again = decision.record.starting_again
-    decision = (
-        end_startup(decision, _SUPERSEDED) if again else decision.advance_operation("failed", _SUPERSEDED)
-    )
+    decision = end_startup(decision, _SUPERSEDED) if again else decision.move_operation("failed", _SUPERSEDED)
     operation = Operation(
         operation_id,
         kind,

@@ -120,13 +120,13 @@ class Decision:
         return replace(self.change(sequence=event.sequence), events=(*self.events, event))
 
     def _operation_concerned(self) -> Operation | None:
-        """The one under way, or ended by this very decision; what happens later is not of its doing."""
+        """The operation that an event belongs to: under way, or ended by this very decision."""
         operation = self.record.operation
         ended_before = operation and operation.ended and all(operation.id != o.id for o in self.operations)
         return None if ended_before else operation
 
-    def advance_operation(self, status: str, error: Fault | None = None) -> "Decision":
-        """Carry the operation under way on to its next phase, if there is one."""
+    def move_operation(self, status: str, error: Fault | None = None) -> "Decision":
+        """Move the operation under way, if there is one, to its next phase."""
         operation = self.record.operation
         if operation is None or operation.ended:
             return self
@@ -156,9 +156,9 @@ class Decision:
 
 
 def leave_to_its_step(record: Instance, decision: Decision) -> Decision:
-    """For whoever only looked: what is to be called is for the instance's own function to call, soon. And a
-    look postpones no step that was due, since somebody may be looking all the time: a delete that waits for
-    its call must be made, a deadline that has passed must be noticed."""
+    """For whoever only looked, such as GET and the sweep. A call that is needed is left to the instance's own
+    step, which is due now. And looking never postpones a step: somebody may look all the time, and a delete
+    must still be sent, a passed deadline still be noticed."""
     due = decision.record.next_check_at
     if decision.call is not None:
         due = decision.now

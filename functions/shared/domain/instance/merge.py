@@ -104,12 +104,12 @@ def shown_status(machine: Machine) -> Status:
         "toRemove": Status.DELETING,
         "removing": Status.DELETING,
     }
-    by_reading = {
+    by_state = {
         MachineState.RUNNING: Status.RUNNING,
         MachineState.EXITED: Status.EXITED,
         MachineState.MIGRATING: Status.MIGRATING,
     }
-    return by_word.get(machine.status) or by_reading.get(machine_state(machine), Status.STARTING)
+    return by_word.get(machine.status) or by_state.get(machine_state(machine), Status.STARTING)
 
 
 def _pair(record: Instance, machine: Machine, began: datetime, now: datetime, policy: Policy) -> Merged:

@@ -14,7 +14,7 @@ from functions.shared.domain.instance.status import Status
 
 # What may change before the deadline: stock, prices, and a key that is just being rotated.
 _MAY_PASS = frozenset({"NO_OPTIMAL_PRODUCT_ANY_REGION", "PRICE_CAP_EXCEEDED", "NOVITA_AUTHENTICATION_FAILED"})
-# Where Novita does not say whether it made them. More would only throw out whoever uses the machine.
+# Restarts whose outcome stays unclear. More of them would only interrupt whoever uses the machine.
 _MOST_RESTARTS = 2
 
 
@@ -27,11 +27,11 @@ def action_taken(decision: Decision, act: Act, at: datetime) -> Decision:
     decision = decision.change_machine(acted_at=at, looked_at=decision.step).change(waiting=None)
     if act.action is not record.pending:
         deleting = record.status is Status.DELETING
-        return decision.advance_operation("monitoring") if deleting else decision
+        return decision.move_operation("monitoring") if deleting else decision
     coming_up = record.status is Status.STARTING
     deadline = decision.now + decision.policy.boot_wait if coming_up else None
     decision = decision.change_operation(pending=False).change(deadline_at=deadline)
-    return decision.advance_operation("monitoring")
+    return decision.move_operation("monitoring")
 
 
 def call_refused(decision: Decision, refusal: CallRefused) -> Decision:

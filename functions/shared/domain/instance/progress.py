@@ -31,8 +31,8 @@ def more_to_do(decision: Decision) -> bool:
 
 
 def left_to_its_step(record: Instance, now: datetime) -> bool:
-    """Whether others leave it alone: while its step is under way a write from elsewhere would undo that, the
-    application tells more than Novita does, and what is being deleted is asked for by id."""
+    """Whether GET and the sweep leave it alone: its step is under way and their write would make that stale,
+    or its status is one that only its own step may judge."""
     due = record.next_check_at
     under_way = due is not None and timedelta() <= now - due < _LONGEST_STEP
     return under_way or record.status in (Status.HEALTH_CHECKING, Status.DELETING)
@@ -52,14 +52,14 @@ def _needed(decision: Decision) -> tuple[Call, Decision] | None:
     if machine.id and machine.looked_at != step:
         if record.pending:
             return Act(record.pending, machine.id), decision.change_machine(looked_at=step)
-        if record.status in ON_THE_MOVE or machine.needs_look or _silent(record, step):
+        if record.status in ON_THE_MOVE or machine.needs_look or _last_probe_failed(record, step):
             return Look(machine.id), decision.change_machine(looked_at=step)
     if record.status is Status.HEALTH_CHECKING and record.probed_at != step:
         return CheckHealth(), decision.change(probed_at=step)
     return None
 
 
-def _silent(record: Instance, step: datetime) -> bool:
+def _last_probe_failed(record: Instance, step: datetime) -> bool:
     """The application did not answer the last time: Novita may have stopped or moved the machine since."""
     checking = record.status is Status.HEALTH_CHECKING and record.health is not None
     return checking and record.probed_at != step
@@ -95,7 +95,7 @@ def _next_look(decision: Decision) -> datetime:
 
 
 def _all_gone_at(decision: Decision) -> datetime | None:
-    """Where only machines are to be seen gone, and none was found: when a look can first confirm that."""
+    """Where all that is left is to confirm that machines are gone: when a look can first do that."""
     record, tasks = decision.record, decision.record.cleanup.tasks
     if record.status not in OVER or record.purchases.unsettled or not all(task.missing_at for task in tasks):
         return None
@@ -108,7 +108,7 @@ def _end(decision: Decision) -> Decision:
     machine_id = decision.record.live_machine_id
     if machine_id and machine_id not in decision.record.cleanup.vanished:
         return decision.add_cleanup(machine_id, Action.DELETE)
-    return decision.move(Status.TERMINATED).advance_operation("completed")
+    return decision.move(Status.TERMINATED).move_operation("completed")
 
 
 def check_deadline(decision: Decision) -> Decision:
@@ -167,4 +167,4 @@ def give_up_machine(decision: Decision) -> Decision:
 
 
 def end_startup(decision: Decision, fault: Fault) -> Decision:
-    return decision.advance_operation("failed", fault).add_event("startup.failed", fault.code, fault)
+    return decision.move_operation("failed", fault).add_event("startup.failed", fault.code, fault)

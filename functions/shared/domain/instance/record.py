@@ -98,9 +98,7 @@ class Cleanup:
 
     tasks: tuple[CleanupTask, ...] = ()
     gone: tuple[str, ...] = ()  # machines of ours that Novita confirmed gone
-    vanished: tuple[
-        str, ...
-    ] = ()  # those of them whose end nobody had asked for: never deleted if they return
+    vanished: tuple[str, ...] = ()  # those of them whose end nobody asked for: never deleted if they reappear
 
     def task(self, machine_id: str | None) -> CleanupTask | None:
         return next((task for task in self.tasks if task.machine_id == machine_id), None)

@@ -53,8 +53,8 @@ def seen(decision: Decision, machine: Machine, began: datetime) -> Decision:
 
 
 def _as_asked(record: Instance, machine: Machine) -> bool:
-    """What is still to be asked for is so already. That it runs is only believed of a look by id, which
-    Novita's refusal to start it made due: what a list shows may be from before it was stopped."""
+    """Whether the call that is still to be made is no longer needed. That it runs is only believed after
+    `needs_look`, from a get by id: a list may show it as it was before the stop."""
     if record.pending is Action.START:
         return record.machine.needs_look and machine_state(machine) is MachineState.RUNNING
     return record.pending is Action.STOP and machine_state(machine) is MachineState.EXITED
@@ -104,7 +104,7 @@ def gone(decision: Decision, machine_id: str) -> Decision:
     fault = Fault("INSTANCE_NOT_FOUND", "The machine is gone at Novita")
     unfinished = record.cleanup.tasks or record.purchases.unsettled  # terminated means that nothing is left
     after = Status.DELETING if unfinished else Status.TERMINATED
-    return decision.advance_operation("failed", fault).move(after, fault.message, deadline_at=None)
+    return decision.move_operation("failed", fault).move(after, fault.message, deadline_at=None)
 
 
 def ready(decision: Decision) -> Decision:
@@ -113,12 +113,12 @@ def ready(decision: Decision) -> Decision:
     decision = decision.move(Status.READY, ready_at=record.ready_at or decision.now, deadline_at=None)
     if not again:
         return decision
-    return decision.advance_operation("completed").add_event("startup.completed", health=record.health)
+    return decision.move_operation("completed").add_event("startup.completed", health=record.health)
 
 
 def _boot_time(record: Instance, began: datetime) -> BootTime | None:
-    """It came up at some time between the sighting before and this one; None if no call of ours, or one for
-    something else, was what it came up after."""
+    """It came up between the sighting before and this one. None if it did not come up because of our last
+    call: then the time since that call teaches nothing."""
     operation, machine = record.operation if record.starting_again else None, record.machine
     if machine.acted_at is None or not machine.product_id:
         return None
@@ -132,7 +132,7 @@ def _boot_time(record: Instance, began: datetime) -> BootTime | None:
 
 
 def known_endpoints(shown: tuple[Endpoint, ...], known: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
-    """A list may leave addresses out; what a get has told stays known."""
+    """A list may leave addresses out; what a get has shown stays known."""
     return shown if all(end.address for end in shown) and shown else known or shown
 
 
@@ -148,10 +148,10 @@ def last_action_at(record: Instance, machine_id: str) -> datetime:
 def list_suffices(record: Instance, machine: Machine) -> bool:
     """Whether the list's word is enough. It may lack addresses, and it may lag: that a machine runs is only
     believed where it never ran before, and that it is gone never."""
-    reading = machine_state(machine)
-    if reading is MachineState.GONE:
+    state = machine_state(machine)
+    if state is MachineState.GONE:
         return False
-    if reading is not MachineState.RUNNING or machine.id != record.machine.id:
+    if state is not MachineState.RUNNING or machine.id != record.machine.id:
         return True
     if record.status is Status.STARTING and not record.starting_again:
         shown = replace(machine, endpoints=known_endpoints(machine.endpoints, record.machine.endpoints))
@@ -167,8 +167,8 @@ def stale(decision: Decision, began: datetime) -> bool:
 
 
 def _confirmed_gone(missing_at: datetime | None, began: datetime, policy: Policy) -> bool:
-    """Not found, and still not long after. Until it was first not found it counts as there, whenever it was
-    last seen: sweeps that see a machine at rest do not write that down."""
+    """Not found, and not found again long after. Counted from the first not-found, not from when it was last
+    seen: sweeps that see a machine at rest do not write that down."""
     return missing_at is not None and began - missing_at >= policy.gone_after
 
 
@@ -188,7 +188,7 @@ def _follow(decision: Decision, machine: Machine, began: datetime) -> Decision:
             # By hand, or by a start that came late; what has failed must not cost money.
             return decision.add_cleanup(machine.id, Action.STOP)
         case MachineState.EXITED if record.status is Status.STOPPING:
-            return decision.move(Status.STOPPED).advance_operation("completed")
+            return decision.move(Status.STOPPED).move_operation("completed")
         case MachineState.EXITED if record.may_become(Status.EXITED):
             return _exited(decision, machine, began)
         case MachineState.MIGRATING if record.may_become(Status.MIGRATING):
@@ -202,13 +202,13 @@ def _running(decision: Decision) -> Decision:
     if check is None:
         ready_at = record.ready_at or decision.now
         decision = decision.move(Status.RUNNING, ready_at=ready_at, deadline_at=None)
-        return decision.advance_operation("completed")
+        return decision.move_operation("completed")
     decision = decision.move(Status.RUNNING, deadline_at=None)
     if not probe_targets(record.machine.endpoints, check):
         return ready(decision)
     deadline = decision.now + timedelta(milliseconds=check.max_wait_time_ms)
     decision = decision.move(Status.HEALTH_CHECKING, deadline_at=deadline)
-    decision = decision.advance_operation("health_checking")
+    decision = decision.move_operation("health_checking")
     return decision.wait_until(decision.now)  # at once, by the function that can ask the application
 
 

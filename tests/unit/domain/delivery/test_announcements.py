@@ -65,15 +65,15 @@ def test_only_a_start_or_restart_is_a_startup_operation(kind: Action) -> None:
     assert ("startupOperation" in payload) == (kind in (Action.START, Action.RESTART))
 
 
-@pytest.mark.parametrize("letter", ["x", "\n", "é", "🐴"])
+@pytest.mark.parametrize("character", ["x", "\n", "é", "🐴"])
 @pytest.mark.parametrize("overall", [{"overall": "unhealthy"}, {}])
 def test_however_long_a_report_or_a_message_is_the_payload_stays_small(
-    letter: str, overall: dict[str, str]
+    character: str, overall: dict[str, str]
 ) -> None:
-    health = {**overall, "endpoints": [{"error": {"message": letter * 300}}] * 2000}
-    error = Fault("HEALTH_CHECK_FAILED", letter * 50_000)
+    health = {**overall, "endpoints": [{"error": {"message": character * 300}}] * 2000}
+    error = Fault("HEALTH_CHECK_FAILED", character * 50_000)
 
-    told = announce_event(event(health=health, error=error, reason=letter * 50_000))
+    told = announce_event(event(health=health, error=error, reason=character * 50_000))
 
     payload = json.loads(told.body)
     assert len(told.body.encode()) < 20_000

@@ -57,7 +57,7 @@ LOOPBACK_SPELLINGS = [
     "①②⑦.0.0.1", "0", "0.0.0.0", "[::1]", "[0:0:0:0:0:0:0:1]", "[::]",
     "[::ffff:127.0.0.1]", "[::FFFF:7F00:1]", "[::127.0.0.1]", "[64:ff9b::127.0.0.1]", "[64:ff9b::7f00:1]",
     "[2002:7f00:1::]", "[2001:0:0:0:0:0:80ff:fffe]",
-]  # fmt: skip
+]  # fmt: skip  # many to a line
 
 
 @pytest.mark.parametrize(("kind", "address"), [(kind, one) for kind, group in KINDS.items() for one in group])

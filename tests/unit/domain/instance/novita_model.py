@@ -124,12 +124,12 @@ class Model:
         first = created()
         self.record: Instance = changed(first.record, spec=spec, boot=boot)
         self.machines: dict[str, Sim] = {}
-        self.books: dict[int, Purchase] = {}
+        self.purchases: dict[int, Purchase] = {}
         self.told: set[str] = set()
         self.faults: list[str] = []
         self.delete: Callable[[], None] = lambda: None
 
-    # The worker, as Advance has it
+    # The worker, as the StepRunner has it
 
     def step(
         self, faults: list[str], *, dies: bool = False, overtaken_by: Callable[[], None] | None = None
@@ -175,9 +175,9 @@ class Model:
         if record.status is Status.TERMINATED is not before.status:
             assert not record.cleanup.tasks
             assert not record.purchases.unsettled
-            bought = {one.machine_id for one in self.books.values() if one.machine_id}
+            bought = {one.machine_id for one in self.purchases.values() if one.machine_id}
             assert bought <= set(record.cleanup.gone), "terminated with a machine that nobody saw gone"
-            assert all(one.settled for one in self.books.values())
+            assert all(one.settled for one in self.purchases.values())
         self.record = replace(record, version=record.version + 1)
         return self.record
 
@@ -194,12 +194,12 @@ class Model:
             case Buy():
                 return self._buy(decision, fault)
             case ReadPurchases():
-                return decision, self._books()
+                return decision, self._read_purchases()
             case FindByName():
                 return decision, self._look_up(call.purchase, began, fault)
             case WriteOffPurchase():
                 self._settle(replace(call.purchase, outcome=PurchaseOutcome.ABSENT))
-                return decision, self._books()
+                return decision, self._read_purchases()
             case Look():
                 return decision, self._look(call.machine_id, began, fault)
             case Act():
@@ -220,16 +220,16 @@ class Model:
             self.faults.remove(fault)
         return fault
 
-    def _books(self) -> PurchasesRead:
-        return PurchasesRead(tuple(self.books.values()))
+    def _read_purchases(self) -> PurchasesRead:
+        return PurchasesRead(tuple(self.purchases.values()))
 
     def _settle(self, purchase: Purchase) -> None:
-        if not self.books[purchase.number].settled:
-            self.books[purchase.number] = purchase
+        if not self.purchases[purchase.number].settled:
+            self.purchases[purchase.number] = purchase
 
     def _buy(self, decision: Decision, fault: str) -> tuple[Decision, Observation]:
         assert decision.record.status is Status.CREATING
-        assert all(one.settled for one in self.books.values()), "bought beside an open purchase"
+        assert all(one.settled for one in self.purchases.values()), "bought beside an open purchase"
         if fault == "sold out":
             return decision, CallPostponed(Fault("NO_OPTIMAL_PRODUCT_ANY_REGION", "none"), 30)
         number = decision.record.purchases.count + 1
@@ -237,16 +237,16 @@ class Model:
             "inst", number, f"ours-{number}", PurchaseOutcome.INTENDED, self.now, self.now + LEASE
         )
         intending = intend(decision, purchase)
-        assert number not in self.books
+        assert number not in self.purchases
         stored = self.save(replace(intending, call=None))
-        self.books[number] = purchase
+        self.purchases[number] = purchase
         decision = replace(decision, record=stored, events=(), operations=())
         if fault == "dies before buying":
             raise Crash
         if fault == "deleted before buying":
             self.delete()
             self._settle(replace(purchase, outcome=PurchaseOutcome.REFUSED, ended_at=self.now))
-            return decision, self._books()
+            return decision, self._read_purchases()
         if fault == "deleted while buying":
             self.delete()
         return decision, self._bought(purchase, fault)
@@ -261,7 +261,7 @@ class Model:
             return CallRefused(refusal) if fault == "refused" else CallPostponed(refusal, 5)
         if fault == "unclear: none":
             ended(PurchaseOutcome.UNCLEAR)
-            return self._books()
+            return self._read_purchases()
         machine = Sim(
             f"m-{purchase.number}", purchase.name, self.now + timedelta(seconds=SHOWN_AFTER.get(fault, 0))
         )
@@ -273,7 +273,7 @@ class Model:
             ended(PurchaseOutcome.UNCLEAR)
         else:
             ended(PurchaseOutcome.BOUGHT, machine_id=machine.id, expects_endpoints=True)
-        return self._books()
+        return self._read_purchases()
 
     def _look_up(self, purchase: Purchase, began: datetime, fault: str) -> Observation:
         if fault == "down":
@@ -283,7 +283,7 @@ class Model:
                 self._settle(
                     replace(purchase, outcome=PurchaseOutcome.BOUGHT, machine_id=machine.id, ended_at=began)
                 )
-                return self._books()
+                return self._read_purchases()
         return NameNotListed(purchase, began)
 
     def shown(self) -> list[Sim]:
@@ -334,8 +334,8 @@ class Model:
                 *(d.machine_id for d in self.record.cleanup.tasks),
             }
             if machine.id not in known:
-                purchase = self.books[machine.purchase]
-                self.books[purchase.number] = replace(
+                purchase = self.purchases[machine.purchase]
+                self.purchases[purchase.number] = replace(
                     purchase, outcome=PurchaseOutcome.BOUGHT, machine_id=machine.id, ended_at=self.now
                 )
                 self.observe(UnknownMachine(machine.id, recorded=True))

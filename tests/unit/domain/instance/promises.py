@@ -28,5 +28,5 @@ def assert_due_unless_at_rest(decision: Decision) -> None:
 
 
 def assert_nothing_forgotten(record: Instance, told: set[str]) -> None:
-    known = {record.machine.id, *record.cleanup.gone, *(duty.machine_id for duty in record.cleanup.tasks)}
+    known = {record.machine.id, *record.cleanup.gone, *(task.machine_id for task in record.cleanup.tasks)}
     assert told <= known, f"forgotten: {told - known}"

@@ -55,7 +55,7 @@ def delete(decision: Decision) -> Decision:
     return begin_delete(decision, "op_new")
 
 
-# The command, the statuses that product.md §1 lets it begin from, the code of its refusal, where it leads.
+# The command, the statuses that it may begin from, the code of its refusal, where it leads.
 TABLE: list[tuple[Command, set[Status], str, Status]] = [
     (start, {Status.EXITED, Status.STOPPED, Status.FAILED}, "INSTANCE_NOT_STARTABLE", Status.STARTING),
     (
@@ -155,7 +155,7 @@ def test_failed_without_a_machine_can_be_neither_started_nor_stopped(
     assert "failed and has no machine" in error.message
 
 
-def test_a_start_of_a_failed_one_drops_the_duty_to_stop_it() -> None:
+def test_a_start_of_a_failed_one_drops_the_task_to_stop_it() -> None:
     surplus = new_task(machine_id="m-surplus")
     record = new_instance(Status.FAILED, tasks=(new_task(Action.STOP), surplus))
 
@@ -168,7 +168,7 @@ def test_a_delete_gives_the_machine_back_even_if_it_was_to_be_stopped() -> None:
     for record in (new_instance(Status.READY), stopping):
         decision = delete(deciding(record))
 
-        assert [(duty.machine_id, duty.action) for duty in decision.record.cleanup.tasks] == [
+        assert [(task.machine_id, task.action) for task in decision.record.cleanup.tasks] == [
             (OWN, Action.DELETE)
         ]
         assert decide(decision.record, Tick(), NOW, POLICY).call == Act(Action.DELETE, OWN)

@@ -64,10 +64,10 @@ def test_a_mark_without_a_record_is_an_orphan() -> None:
 
     found = compared([machine])
 
-    assert [stray.machine for stray in found.orphans] == [machine]
+    assert [marked.machine for marked in found.orphans] == [machine]
 
 
-def test_a_mark_whose_record_has_another_machine_is_astray_with_its_purchase() -> None:
+def test_a_mark_whose_record_has_another_machine_is_unknown_with_its_purchase() -> None:
     record = having("m-1")
 
     found = compared([marked(record, "m-1"), marked(record, "m-2", purchase=2)], record)
@@ -78,12 +78,12 @@ def test_a_mark_whose_record_has_another_machine_is_astray_with_its_purchase() -
 
 
 @pytest.mark.parametrize("status", [Status.CREATING, Status.DELETING, Status.FAILED, Status.TERMINATED])
-def test_a_machine_that_turns_up_late_is_astray(status: Status) -> None:
+def test_a_machine_that_turns_up_late_is_unknown(status: Status) -> None:
     record = changed(having("m-1", status), machine_id=None)
 
     found = compared([marked(record, "m-1")], record, live=status is not Status.TERMINATED)
 
-    assert [stray.machine.id for _, stray in found.unknown] == ["m-1"]
+    assert [marked.machine.id for _, marked in found.unknown] == ["m-1"]
     assert found.known == 0
 
 
@@ -100,7 +100,7 @@ def test_what_counted_as_gone_and_is_listed_is_asked_about() -> None:
 
     found = compared([marked(record, "m-1")], record, live=False)
 
-    assert [stray.machine.id for _, stray in found.reappeared] == ["m-1"]
+    assert [marked.machine.id for _, marked in found.reappeared] == ["m-1"]
     assert not found.unknown
 
 

@@ -116,13 +116,13 @@ def test_whatever_happens_it_comes_to_rest_with_its_books_balanced(
 
 
 def assert_nothing_is_billed_that_nobody_knows(model: Model) -> None:
-    """Each live machine is the record's, owed, or of a purchase that is still being settled; one that Novita
-    shows only after the settling time is found by the sweep."""
+    """Each live machine is the record's, in its clean-up, or of a purchase that is not settled yet; one that
+    Novita shows only after the settling time is found by the sweep."""
     record = model.record
-    known = {record.machine.id, *(duty.machine_id for duty in record.cleanup.tasks)}
+    known = {record.machine.id, *(task.machine_id for task in record.cleanup.tasks)}
     for machine in model.machines.values():
         if machine.live(model.now) and machine.id not in known:
-            shown_after = machine.shown_from - model.books[machine.purchase].intended_at
+            shown_after = machine.shown_from - model.purchases[machine.purchase].intended_at
             assert record.purchases.unsettled or shown_after > timedelta(seconds=120), (
                 f"{machine.id} is forgotten"
             )
@@ -131,7 +131,7 @@ def assert_nothing_is_billed_that_nobody_knows(model: Model) -> None:
 def assert_books_balance(model: Model) -> None:
     record, now = model.record, model.now
     live = {one.id: one for one in model.machines.values() if one.live(now)}
-    assert all(purchase.settled for purchase in model.books.values())
+    assert all(purchase.settled for purchase in model.purchases.values())
     if record.status is Status.TERMINATED:
         assert live == {}
     elif record.status is Status.FAILED:
@@ -150,7 +150,7 @@ def test_an_undisturbed_create_takes_one_purchase_and_few_steps() -> None:
     steps = model.run_to_rest(10)
 
     assert model.record.status is Status.RUNNING
-    assert len(model.machines) == len(model.books) == 1
+    assert len(model.machines) == len(model.purchases) == 1
     assert steps <= 4
 
 
@@ -182,7 +182,7 @@ def test_a_delete_at_every_moment_of_a_purchase_leaves_no_machine() -> None:
     moments = ["deleted before buying", "deleted while buying", "unclear: bought, shown late"]
     for fault in [*moments, "dies before buying", "dies after buying", "bought, shown late"]:
         model = Model(new_spec())
-        model.delete = lambda model=model: command(model, "delete")  # type: ignore[misc]
+        model.delete = lambda model=model: command(model, "delete")  # type: ignore[misc]  # a default in a lambda
 
         model.step(["ok", fault])
         command(model, "delete")

@@ -161,7 +161,7 @@ def test_a_refused_stop_is_asked_for_again_unless_the_machine_is_off() -> None:
 
 @pytest.mark.parametrize("wrong_state", [False, True])
 @pytest.mark.parametrize(("action", "done"), [(Action.DELETE, "removed"), (Action.STOP, "exited")])
-def test_a_refused_duty_is_asked_for_again_unless_a_look_shows_it_done(
+def test_a_refused_clean_up_is_asked_for_again_unless_a_look_shows_it_done(
     action: Action, done: str, wrong_state: bool
 ) -> None:
     """A machine that is off already refuses to be stopped: asking for ever would never come to rest."""
@@ -222,7 +222,7 @@ def test_one_machine_that_cannot_be_deleted_does_not_keep_another_from_it() -> N
     assert first.call == Act(Action.DELETE, "m-2")
     assert second.call is None
     assert second.record.next_check_at == after(60)
-    assert [duty.asked_at for duty in second.record.cleanup.tasks] == [None, None]
+    assert [task.asked_at for task in second.record.cleanup.tasks] == [None, None]
 
 
 def test_what_was_waited_for_is_forgotten_once_it_has_come() -> None:
@@ -293,7 +293,7 @@ def test_one_that_does_not_answer_is_asked_again_later() -> None:
     assert decision.record.next_check_at == after(30)
 
 
-def test_after_a_silent_round_the_machine_is_looked_at_and_then_the_application_is_asked_again() -> None:
+def test_after_a_failed_round_the_machine_is_looked_at_and_then_the_application_is_asked_again() -> None:
     silent = decide(checking(), HealthChecked(new_report(healthy=False), ago(30)), ago(30), POLICY).record
 
     look = decide(silent, Tick(), NOW, POLICY)

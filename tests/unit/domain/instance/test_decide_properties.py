@@ -70,13 +70,13 @@ purchases = st.builds(
     st.sampled_from(list(PurchaseOutcome)),
     st.integers(1, 3),
 )
-books = st.lists(purchases, max_size=3, unique_by=lambda one: one.number).map(tuple)
+purchase_lists = st.lists(purchases, max_size=3, unique_by=lambda one: one.number).map(tuple)
 
 
 # Each makes an observation out of when it began.
 observations: st.SearchStrategy[Callable[[datetime], Observation]] = st.one_of(
     st.just(lambda _: Tick()),
-    books.map(lambda all_: lambda _: PurchasesRead(all_)),
+    purchase_lists.map(lambda all_: lambda _: PurchasesRead(all_)),
     purchases.map(lambda one: lambda began: NameNotListed(one, began)),
     st.builds(
         lambda word, id_: lambda began: Seen(new_machine(word, id_), began),
@@ -180,8 +180,8 @@ def test_a_stale_observation_changes_nothing_wherever_it_arrives(
             record = decide(record, turn.observe(now), now, POLICY).record
         elif decision := commanded(record, turn.command or "", now):
             record = decision.record
-    duties = tuple(replace(duty, asked_at=duty.asked_at or now) for duty in record.cleanup.tasks)
-    record = changed(record, tasks=duties, acted_at=now, waiting=None)
+    tasks = tuple(replace(task, asked_at=task.asked_at or now) for task in record.cleanup.tasks)
+    record = changed(record, tasks=tasks, acted_at=now, waiting=None)
     if record.machine.id is None:
         return
     began = now
@@ -201,8 +201,8 @@ def test_a_stale_observation_changes_nothing_wherever_it_arrives(
 
 
 def _lasting(record: Instance) -> Instance:
-    duties = tuple(replace(duty, checked_at=None) for duty in record.cleanup.tasks)
-    return changed(record, tasks=duties, looked_at=None, next_check_at=None, waiting=None)
+    tasks = tuple(replace(task, checked_at=None) for task in record.cleanup.tasks)
+    return changed(record, tasks=tasks, looked_at=None, next_check_at=None, waiting=None)
 
 
 def test_the_same_question_has_the_same_answer() -> None:

@@ -1,4 +1,4 @@
-"""What follows from the books: product.md §4."""
+"""What follows from an instance's purchases."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -21,7 +21,7 @@ from functions.shared.domain.instance.observations import (
     UnknownMachine,
     WriteOffPurchase,
 )
-from functions.shared.domain.instance.record import Action, PurchaseOutcome
+from functions.shared.domain.instance.record import Action, Purchase, PurchaseOutcome
 from functions.shared.domain.instance.status import Status
 from tests.unit.builders import (
     NOW,
@@ -49,8 +49,8 @@ WITHOUT_CREATING = sorted(set(Status) - {Status.CREATING})
 
 
 @pytest.mark.parametrize("settled", [(), (REFUSED,), (ABSENT,), (REFUSED, ABSENT)])
-def test_with_every_purchase_settled_and_none_bought_one_is_made(settled: tuple[object, ...]) -> None:
-    decision = decide(UNSETTLED, PurchasesRead(settled), NOW, POLICY)  # type: ignore[arg-type]
+def test_with_every_purchase_settled_and_none_bought_one_is_made(settled: tuple[Purchase, ...]) -> None:
+    decision = decide(UNSETTLED, PurchasesRead(settled), NOW, POLICY)
 
     assert decision.call == Buy()
     assert not decision.record.purchases.unsettled
@@ -73,10 +73,10 @@ def test_the_end_of_a_lease_is_waited_for_no_longer_than_that() -> None:
 
 
 @pytest.mark.parametrize("purchase", [UNCLEAR, replace(INTENDED, lease_until=NOW)])
-def test_an_unclear_purchase_or_one_whose_buyer_is_dead_is_looked_up(purchase: object) -> None:
-    decision = decide(UNSETTLED, PurchasesRead((purchase,)), NOW, POLICY)  # type: ignore[arg-type]
+def test_an_unclear_purchase_or_one_whose_buyer_is_dead_is_looked_up(purchase: Purchase) -> None:
+    decision = decide(UNSETTLED, PurchasesRead((purchase,)), NOW, POLICY)
 
-    assert decision.call == FindByName(purchase)  # type: ignore[arg-type]
+    assert decision.call == FindByName(purchase)
 
 
 def test_not_there_within_the_settling_time_waits() -> None:
@@ -145,7 +145,7 @@ def test_of_two_that_turn_up_one_is_adopted_and_the_other_given_back() -> None:
     decision = decide(UNSETTLED, PurchasesRead((BOUGHT, second)), NOW, POLICY)
 
     assert decision.record.machine.id == OWN
-    assert [(duty.machine_id, duty.action) for duty in decision.record.cleanup.tasks] == [
+    assert [(task.machine_id, task.action) for task in decision.record.cleanup.tasks] == [
         ("m-2", Action.DELETE)
     ]
     assert decision.call == Act(Action.DELETE, "m-2")
@@ -155,8 +155,8 @@ def test_of_two_that_turn_up_one_is_adopted_and_the_other_given_back() -> None:
 def test_nobody_buys_for_an_instance_that_is_not_creating(status: Status) -> None:
     record = new_instance(status, unsettled=True, machine_id=None)
 
-    for books in ((), (REFUSED,), (ABSENT,)):
-        decision = decide(record, PurchasesRead(books), NOW, POLICY)
+    for purchases in ((), (REFUSED,), (ABSENT,)):
+        decision = decide(record, PurchasesRead(purchases), NOW, POLICY)
 
         assert decision.call != Buy()
         assert not decision.record.purchases.unsettled
@@ -207,7 +207,7 @@ def test_an_instance_stays_due_while_a_purchase_may_turn_out_bought(status: Stat
         assert decision.record.next_check_at == after(30)
 
 
-def test_a_machine_found_by_its_mark_sends_the_instance_to_its_books() -> None:
+def test_a_machine_found_by_its_mark_makes_the_instance_read_its_purchases() -> None:
     for status in Status:
         record = new_instance(status, gone=(OWN,) if status is Status.TERMINATED else ())
 
@@ -286,7 +286,7 @@ def test_a_kept_machine_that_comes_back_is_kept() -> None:
     assert (decision.record.cleanup.gone, decision.record.cleanup.tasks, decision.call) == ((), (), None)
 
 
-def test_a_duty_that_is_held_is_not_taken_on_twice() -> None:
+def test_a_clean_up_task_is_not_added_twice() -> None:
     held = new_task(machine_id="m-2", asked_at=ago(60))
     record = new_instance(Status.RUNNING, unsettled=True, tasks=(held,))
 

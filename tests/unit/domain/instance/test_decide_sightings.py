@@ -1,4 +1,4 @@
-"""Every situation of an instance and everything Novita can show of its machine, as product.md §1 has it."""
+"""Every situation of an instance and everything Novita can show of its machine."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -134,14 +134,14 @@ def types(decision: Decision) -> tuple[str, ...]:
 
 def kept(record: Instance) -> Instance:
     """Without what only says when was looked."""
-    duties = tuple(replace(duty, checked_at=None) for duty in record.cleanup.tasks)
-    return changed(record, tasks=duties, **BOOKKEEPING)
+    tasks = tuple(replace(task, checked_at=None) for task in record.cleanup.tasks)
+    return changed(record, tasks=tasks, **BOOKKEEPING)
 
 
 def doubted_long_enough(record: Instance) -> Instance:
     """Not found already, longer than the settling time ago."""
-    duties = tuple(replace(d, missing_at=ago(125), seen_at=ago(130)) for d in record.cleanup.tasks)
-    return changed(record, tasks=duties, missing_at=ago(125), seen_at=ago(130), acted_at=ago(130))
+    tasks = tuple(replace(d, missing_at=ago(125), seen_at=ago(130)) for d in record.cleanup.tasks)
+    return changed(record, tasks=tasks, missing_at=ago(125), seen_at=ago(130), acted_at=ago(130))
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["in time", "past the deadline"])
@@ -180,11 +180,11 @@ def test_a_stale_observation_changes_nothing(situation: str, began: Any) -> None
     record = changed(
         record,
         acted_at=ago(200) if record.machine.id else None,
-        tasks=tuple(replace(duty, asked_at=ago(200)) for duty in record.cleanup.tasks),
+        tasks=tuple(replace(task, asked_at=ago(200)) for task in record.cleanup.tasks),
     )
     began = {"acted": ago(200), "just before": ago(131)}.get(began, began)
     if began == ago(131) and record.cleanup.tasks:
-        return  # a duty is checked against when it was asked for
+        return  # a task is checked against when it was asked for
     before = replace(record, waiting=None)
 
     words = [*ON_ITS_WAY, *UNKNOWN, "running", "exited", "migrating", "removed"]
@@ -246,8 +246,8 @@ def test_where_anything_else_may_show_looks_go_on_as_ever(record: Instance) -> N
 def test_what_is_to_be_given_back_is_not_gone_for_a_hiccup_either(
     action: Action, asked_at: datetime | None
 ) -> None:
-    duty = new_task(action, asked_at=asked_at, seen_at=ago(86400))
-    record = new_instance(Status.FAILED, seen_at=ago(86400), tasks=(duty,))
+    task = new_task(action, asked_at=asked_at, seen_at=ago(86400))
+    record = new_instance(Status.FAILED, seen_at=ago(86400), tasks=(task,))
 
     first = decide(record, NotFoundById(OWN, NOW), NOW, POLICY).record
     second = decide(first, NotFoundById(OWN, after(31)), after(31), POLICY).record
@@ -285,8 +285,8 @@ def test_two_not_founds_too_soon_are_not_gone(situation: str) -> None:
     if OWN in record.cleanup.gone:
         return
     times: dict[str, Any] = {"missing_at": ago(119.9), "seen_at": ago(130)}
-    duties = tuple(replace(duty, asked_at=ago(130), **times) for duty in record.cleanup.tasks)
-    record = changed(record, tasks=duties, acted_at=ago(130), **times)
+    tasks = tuple(replace(task, asked_at=ago(130), **times) for task in record.cleanup.tasks)
+    record = changed(record, tasks=tasks, acted_at=ago(130), **times)
 
     decision = decide(record, NotFoundById(OWN, NOW), NOW, POLICY)
 
@@ -409,7 +409,7 @@ def test_still_running_long_after_a_stop_was_taken_is_asked_again() -> None:
 
 
 @pytest.mark.parametrize("action", [Action.DELETE, Action.STOP])
-def test_a_duty_is_asked_for_again_only_where_nothing_happens_for_long(action: Action) -> None:
+def test_a_clean_up_is_asked_for_again_only_where_nothing_happens_for_long(action: Action) -> None:
     def asked_again(word: str, asked_at: datetime) -> bool:
         record = new_instance(Status.FAILED, tasks=(new_task(action, asked_at=asked_at),))
         return decide(record, seen(word, ago(1)), NOW, POLICY).record.cleanup.tasks[0].asked_at is None
@@ -435,7 +435,7 @@ def test_a_machine_that_runs_again_after_its_instance_failed_is_stopped_unless_i
     decision = decide(record, seen("running", ago(1)), NOW, POLICY)
 
     assert decision.record.status is Status.FAILED
-    assert [duty.action for duty in decision.record.cleanup.tasks] == ([] if keep else [Action.STOP])
+    assert [task.action for task in decision.record.cleanup.tasks] == ([] if keep else [Action.STOP])
     assert decision.call == (None if keep else Act(Action.STOP, OWN))
 
 

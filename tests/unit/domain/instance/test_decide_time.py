@@ -105,7 +105,7 @@ def test_a_machine_that_nobody_has_seen_gone_keeps_its_instance_from_being_termi
     decision = decide(new_instance(Status.DELETING), Tick(), NOW, POLICY)
 
     assert decision.record.status is Status.DELETING
-    assert [(duty.machine_id, duty.action) for duty in decision.record.cleanup.tasks] == [
+    assert [(task.machine_id, task.action) for task in decision.record.cleanup.tasks] == [
         (OWN, Action.DELETE)
     ]
     assert decision.record.next_check_at is not None
@@ -274,8 +274,8 @@ def test_what_was_bought_in_time_and_not_yet_noted_is_no_failure() -> None:
     record = new_instance(Status.CREATING, machine_id=None, unsettled=True, purchases=1, deadline_at=NOW)
 
     asked = decide(record, Tick(), after(60), POLICY)
-    books = PurchasesRead((new_purchase(PurchaseOutcome.BOUGHT),))
-    decision = decide(asked.record, books, after(60), POLICY, step=asked.step)
+    read = PurchasesRead((new_purchase(PurchaseOutcome.BOUGHT),))
+    decision = decide(asked.record, read, after(60), POLICY, step=asked.step)
 
     assert [event.type for event in decision.events] == ["instance.starting"]
     assert decision.record.machine.id == OWN

@@ -4,7 +4,7 @@ import pytest
 
 from functions.shared.domain.ids import machine_name
 from functions.shared.domain.instance.machine import Endpoint, Machine
-from functions.shared.domain.instance.record import Action
+from functions.shared.domain.instance.record import Action, Instance
 from functions.shared.domain.instance.sightings import last_action_at, list_suffices
 from functions.shared.domain.instance.status import Status
 from functions.shared.engine.shared_polling import PollingPace, changed_machines, count_coming_up
@@ -42,8 +42,8 @@ def test_a_list_is_read_no_less_often_than_the_interval_says() -> None:
 
 
 def test_the_last_action_on_the_very_machine_counts() -> None:
-    duty = new_task(Action.DELETE, "m-2", asked_at=ago(5))
-    record = new_instance(Status.STARTING, acted_at=ago(50), tasks=(duty,))
+    task = new_task(Action.DELETE, "m-2", asked_at=ago(5))
+    record = new_instance(Status.STARTING, acted_at=ago(50), tasks=(task,))
 
     assert last_action_at(record, OWN) == ago(50)
     assert last_action_at(record, "m-2") == ago(5)
@@ -77,8 +77,8 @@ UNSAID = (Endpoint(8188, "http", ""),)
         (FIRST_BOOT, new_machine("running", "m-2", endpoints=()), True),
     ],
 )
-def test_what_a_list_can_tell(record: object, machine: Machine, enough: bool) -> None:
-    assert list_suffices(record, machine) is enough  # type: ignore[arg-type]
+def test_what_a_list_can_tell(record: Instance, machine: Machine, enough: bool) -> None:
+    assert list_suffices(record, machine) is enough
 
 
 def test_only_ours_are_waited_for() -> None:

@@ -5,7 +5,7 @@ import pytest
 from functions.shared.domain.instance.status import AT_REST, NEXT, RESTARTABLE, STARTABLE, STOPPABLE, Status
 from tests.unit.builders import deciding, new_instance
 
-# product.md §1, sentence by sentence.
+# The life of an instance, sentence by sentence.
 PROMISED = [
     (Status.CREATING, Status.STARTING),
     (Status.STARTING, Status.RUNNING),

@@ -1,4 +1,4 @@
-"""Asking all that the service stands on, once and now."""
+"""The deep health check: do the table, the queues and Novita's circuits answer now?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class CheckHealth:
+class CheckDependencies:
     table: Table
     queue_depths: QueueDepths
     circuits: Circuits
@@ -44,6 +44,6 @@ def _answers(ask: Callable[[], None]) -> bool:
     try:
         ask()
     except (ClientError, BotoCoreError) as error:
-        logger.error("no answer", error=type(error).__name__)
+        logger.error("dependency does not answer", error=type(error).__name__)
         return False
     return True
