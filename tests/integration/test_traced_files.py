@@ -5,15 +5,19 @@ functions on; what a module does at import is not. The sweep, which is no part o
 """
 
 import json
+import re
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from functions.shared.domain.instance.status import Status
 from tests.integration.harness import Harness
+
+WALKTHROUGH = Path(__file__).parents[2] / "docs" / "walkthrough.md"
 
 
 @contextmanager
@@ -49,6 +53,8 @@ def test_a_create_from_the_request_to_the_delivered_webhook_is_at_most_50_files(
     told = [json.loads(message["body"])["type"] for message in harness.simulator.inbox("traced")]
     assert told == ["instance.creating", "instance.starting", "instance.running"]
     assert len(files) <= 50, sorted(files)
+    named = set(re.findall(r"^\d+\. `([\w/]+\.py)`", WALKTHROUGH.read_text(), flags=re.MULTILINE))
+    assert files == named, "docs/walkthrough.md names every file that is entered, and no other"
 
 
 def test_one_step_of_the_monitor_is_at_most_35_files(harness: Harness) -> None:
