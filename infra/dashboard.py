@@ -62,7 +62,7 @@ def _buying() -> list[cloudwatch.IWidget]:
     return [
         _graph("Accepted and rented", _ours("InstancesAccepted"), right=[_ours("Machines", "Maximum")]),
         _graph("Purchases", _by("Purchases", "outcome")),
-        _graph("Failures", _by("InstancesFailed", "code")),
+        _graph("Failures", _by("InstancesFailed", "code"), right=[_ours("IllegalMoves")]),
         _graph("Orphans and surplus", _ours("Orphans", "Maximum"), _by("Surplus", "action"), _ours("Brakes")),
     ]
 
