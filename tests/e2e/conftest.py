@@ -35,7 +35,7 @@ QUICK = {
 }
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
     with LocalStack(tmp_path_factory.mktemp("ostler"), Ports.free(), QUICK) as running:
         yield running
@@ -57,7 +57,7 @@ def credentials(stack: LocalStack, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def deployed(stack: LocalStack) -> Service:
     return Service(stack)
 
