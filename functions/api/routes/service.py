@@ -14,8 +14,6 @@ from functions.api.views import FaultView
 from functions.shared.domain.errors import CallerError
 from functions.shared.domain.ids import timestamp
 from functions.shared.domain.instance.comparison import ComparisonReport, Difference, DifferenceKind
-from functions.shared.engine.compare import CompareWithNovita
-from functions.shared.engine.sweep import Sweep
 from functions.shared.stores.idempotency import ApiResult
 
 router = APIGatewayHttpRouter()
@@ -130,6 +128,9 @@ def sync(body: Annotated[SyncBody | None, Body()] = None, idempotency_key: Idemp
 
 
 def _reconcile(dry_run: bool) -> SyncView:
+    from functions.shared.engine.compare import CompareWithNovita  # seldom needed: not at the cold start
+    from functions.shared.engine.sweep import Sweep
+
     run = invocation().at_most(_MOST_SECONDS)
     sweep = run.compose(Sweep)
     overdue = sweep.overdue() if dry_run else sweep()
