@@ -10,6 +10,7 @@ import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -18,6 +19,7 @@ from functions.shared.domain.delivery.webhooks import DeliveryState, read_master
 from functions.shared.domain.messages import DeliveryMessage, StepMessage
 from functions.shared.platform.aws import Queues
 from functions.shared.platform.wiring import utc_now
+from functions.shared.stores.deliveries import ReceiverSlots
 from functions.webhook.handler import Deliver
 from tests.integration.harness import MASTER, Harness
 from tests.unit.outbound.test_outbound_servers import Receiver, reply
@@ -126,7 +128,11 @@ def test_fifty_deliveries_to_a_receiver_that_hangs_do_not_delay_anothers_first_a
     assert all(one.state is DeliveryState.PENDING for one in waiting)
 
 
-def test_eight_workers_with_the_same_attempt_send_once_and_record_once(deliver: Deliver) -> None:
+def test_eight_workers_with_the_same_attempt_send_once_and_record_once(
+    deliver: Deliver, harness: Harness
+) -> None:
+    # A slot for each: one that finds none puts the delivery off, and then nobody sends it for now.
+    deliver = replace(deliver, receiver_slots=ReceiverSlots(harness.wiring.table, 8))
     with Receiver(reply()) as receiver:
         delivery_id = announced(deliver, receiver.url, 1)
         together = threading.Barrier(8)
