@@ -192,3 +192,5 @@ class LastUsedBody(Body):
 
 class SyncBody(Body):
     dryRun: bool = Field(default=False, description="Say what would be done, and do nothing")
+    trustKey: bool = Field(default=False, description="Admin: the Novita key is our account's, I know")
+    deleteOrphans: bool = Field(default=False, description="Admin: delete them, however many there are")

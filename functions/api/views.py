@@ -46,6 +46,7 @@ class ShownView(TypedDict):
     readyAt: NotRequired[str]
     lastUsedAt: NotRequired[str]
     lastSyncedAt: NotRequired[str]
+    missingSince: NotRequired[str]
     stale: NotRequired[bool]
     spot: NotRequired[SpotView]
     webhookUrl: NotRequired[str]
@@ -202,6 +203,9 @@ def instance_view(record: Instance, *, stale: bool = False) -> InstanceView:
             "readyAt": timestamp(record.ready_at) if record.ready_at else None,
             "lastUsedAt": timestamp(record.last_used_at) if record.last_used_at else None,
             "lastSyncedAt": timestamp(record.machine.seen_at) if record.machine.seen_at else None,
+            "missingSince": timestamp(record.machine.missing_since)
+            if record.machine.missing_since and record.missing
+            else None,
             "spot": spot,
             "webhookUrl": record.webhook_url,
             "healthCheck": dict(record.health) if record.health else None,

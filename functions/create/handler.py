@@ -35,8 +35,8 @@ from functions.shared.domain.instance.purchases import intend, refused_offers, s
 from functions.shared.domain.instance.record import Instance, Purchase, PurchaseOutcome, Queue
 from functions.shared.domain.market import Offer, Order, RegistryAuth, Template
 from functions.shared.engine.consumer import consume_steps
-from functions.shared.engine.step import postponed
-from functions.shared.platform.observability import PURCHASES, logger, measure, metered
+from functions.shared.engine.step import UNPROVEN_KEY, postponed
+from functions.shared.platform.observability import ACCOUNT_REFUSALS, PURCHASES, logger, measure, metered
 from functions.shared.platform.wiring import wiring
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from functions.shared.novita.client import Novita
     from functions.shared.platform.invocation import TimeBudget
     from functions.shared.stores.instances import Instances
-    from functions.shared.stores.machines import BootTimes
+    from functions.shared.stores.machines import BootTimes, KeyTrust
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,7 @@ class BuyMachine:
     catalog: Catalog
     deployment: Callable[[], str]
     boot_times: BootTimes
+    key_trust: KeyTrust
     clock: Callable[[], datetime]
     budget: TimeBudget
     purchase_lease_seconds: float
@@ -61,6 +62,9 @@ class BuyMachine:
 
     def __call__(self, decision: Decision, _: Buy) -> tuple[Decision, Observation]:
         """One purchase at most: what is learned goes back to decide, which may ask for another."""
+        if not self.key_trust.proven():
+            measure(ACCOUNT_REFUSALS, by="unproven")
+            return decision, CallPostponed(UNPROVEN_KEY)
         try:
             offer, template = self._chosen(decision.record)
         except NovitaForNow as error:
@@ -97,7 +101,7 @@ class BuyMachine:
             expects_endpoints=bool(template.ports),
         )
         stored = self.instances.intend(intend(decision, purchase), purchase)
-        decision = replace(decision, record=stored, events=(), operations=())
+        decision = replace(decision, record=stored, events=(), operations=(), owns=None)
         if not still_buying(self.instances.get(stored.id)):
             fault = Fault("OPERATION_SUPERSEDED", "Not sent")
             self._settle(purchase, PurchaseOutcome.REFUSED, fault=fault)

@@ -17,8 +17,11 @@ from functions.shared.engine.sweep import Sweep
 from functions.shared.platform.observability import (
     CIRCUITS_OPEN,
     DEAD_LETTERS_KEPT,
+    DELETIONS_HELD,
     MACHINES,
+    MISSING,
     ORPHANS,
+    STUCK,
     SWEEP_DURATION,
     SWEEPS,
     logger,
@@ -42,8 +45,11 @@ class Gauges:
     def read(self, outcome: ComparisonReport) -> None:
         """Never worth a failure. What Novita did not tell is left out: no number is not the number 0."""
         measure(MACHINES, outcome.known)
+        measure(MISSING, outcome.missing)
+        measure(STUCK, outcome.stuck)
         if outcome.fault is None:
             measure(ORPHANS, sum(1 for _ in outcome.of(DifferenceKind.ORPHAN)))
+            measure(DELETIONS_HELD, outcome.deletions_held)
         try:
             for circuit in self.circuits.states():
                 measure(CIRCUITS_OPEN, circuit.refuses(self.clock()), by=circuit.name)
@@ -60,7 +66,7 @@ def handler(_: dict[str, Any], context: LambdaContext) -> dict[str, int | bool]:
     report = run.compose(CompareWithNovita)()
     compared = report.counts()
     logger.info("compared", extra=compared)
-    run.job_counts.add("sweep", braked=int(compared["braked"]), incomplete=int(not compared["complete"]))
+    run.job_counts.add("sweep", incomplete=int(not report.complete))
     measure(SWEEPS)
     measure(SWEEP_DURATION, 1000 * (run.wiring.clock() - began).total_seconds())
     run.compose(Gauges).read(report)

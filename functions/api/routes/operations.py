@@ -4,7 +4,7 @@ from functools import partial
 from typing import Annotated, cast
 
 from aws_lambda_powertools.event_handler import Response
-from aws_lambda_powertools.event_handler.openapi.params import Body, Path
+from aws_lambda_powertools.event_handler.openapi.params import Body, Path, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
 from functions.api.bodies import IdempotencyKey, InstanceId, NamedBody, NamedStartBody, StartBody
@@ -12,7 +12,13 @@ from functions.api.requests import caller, idempotent, use_case, wired
 from functions.api.use_cases.operate_instance import Command, OperateInstance
 from functions.api.use_cases.read_instances import find_instance
 from functions.api.views import AcceptedView, OperationsView, OperationView, operation_view
-from functions.shared.domain.instance.commands import begin_delete, begin_restart, begin_start, begin_stop
+from functions.shared.domain.instance.commands import (
+    begin_delete,
+    begin_release,
+    begin_restart,
+    begin_start,
+    begin_stop,
+)
 from functions.shared.stores.idempotency import ApiResult
 
 router = APIGatewayHttpRouter()
@@ -91,7 +97,14 @@ def stop(instance_id: InstanceId, idempotency_key: IdempotencyKey = None) -> Res
 @router.delete(
     "/api/instances/<instance_id>", summary="Delete; idempotent", tags=_OPERATIONS, status_code=202
 )
-def delete(instance_id: InstanceId) -> Response[AcceptedView]:
+def delete(
+    instance_id: InstanceId,
+    release: Annotated[
+        bool, Query(description="Leave the machine alone: for imported, missing and (admin) stuck ones")
+    ] = False,
+) -> Response[AcceptedView]:
+    if release:
+        return _operate(instance_id, "release", partial(begin_release, admin=caller().may("admin")), None)
     return _operate(instance_id, "delete", begin_delete, None)
 
 

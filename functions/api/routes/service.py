@@ -63,8 +63,10 @@ class OverdueView(TypedDict):
 class SyncView(TypedDict):
     complete: bool
     dryRun: bool
-    braked: bool
     known: int
+    missing: int
+    stuck: int
+    deletionsHeld: int
     overdue: OverdueView
     followed: list[DifferenceView]
     doubted: list[DifferenceView]
@@ -111,37 +113,45 @@ def _circuit(report: Any) -> CircuitView:
     summary="Compare with Novita now",
     description=(
         "What the reconciler does every minute, for at most 20 s; `complete` is false if something is left "
-        "or Novita's list could not be read. `braked`: too much would have ended or been orphaned at once, "
-        "so nothing was changed. `action` is the status that a record follows to, `look` (a get by id is "
-        "due), `adopt`, `delete`, `announce` or `keep`; `done` is whether this call did it. With `dryRun` "
-        "nothing is done."
+        "or Novita's list could not be read. `action` is the status that a record follows to, `look` (a get "
+        "by id is due), `adopt`, `delete`, `announce` or `keep`; `done` is whether this call did it. With "
+        "`dryRun` nothing is done. `deletionsHeld`: so many orphans would be deleted at once under "
+        "`ORPHAN_POLICY=delete` that none is, until an admin asks with `deleteOrphans`. `trustKey` (admin): "
+        "the Novita key is that of our account, though it shows no machine of ours."
     ),
     tags=["service"],
 )
 def sync(body: Annotated[SyncBody | None, Body()] = None, idempotency_key: IdempotencyKey = None) -> SyncView:
-    dry_run = body.dryRun if body else False
+    body = body or SyncBody()
+    dry_run = body.dryRun
+    if (body.trustKey or body.deleteOrphans) and not caller().may("admin"):
+        raise CallerError("FORBIDDEN", "trustKey and deleteOrphans need the scope admin")
     idempotency = wired().idempotency
     once = idempotency.once if dry_run else idempotency.kept_after  # a dry run changes nothing to repeat
     request = idempotent("POST /api/sync", idempotency_key, router.current_event.json_body)
-    result = once(request, lambda: ApiResult(200, {**_reconcile(dry_run)}), "POST /api/sync")
+    result = once(request, lambda: ApiResult(200, {**_reconcile(body)}), "POST /api/sync")
     return cast("SyncView", result.body)
 
 
-def _reconcile(dry_run: bool) -> SyncView:
+def _reconcile(body: SyncBody) -> SyncView:
     from functions.shared.engine.compare import CompareWithNovita  # seldom needed: not at the cold start
     from functions.shared.engine.sweep import Sweep
 
-    run = invocation().at_most(_MOST_SECONDS)
+    run, dry_run = invocation().at_most(_MOST_SECONDS), body.dryRun
+    if body.trustKey and not dry_run:
+        wired().key_trust.trust(caller().id)
     sweep = run.compose(Sweep)
     overdue = sweep.overdue() if dry_run else sweep()
-    report = run.compose(CompareWithNovita)(dry_run=dry_run)
+    report = run.compose(CompareWithNovita)(dry_run=dry_run, delete_orphans=body.deleteOrphans)
     if not dry_run:
-        invocation().job_counts.add("sweep", braked=int(report.braked), incomplete=int(not report.complete))
+        invocation().job_counts.add("sweep", incomplete=int(not report.complete))
     view: SyncView = {
         "complete": report.complete,
         "dryRun": dry_run,
-        "braked": report.braked,
         "known": report.known,
+        "missing": report.missing,
+        "stuck": report.stuck,
+        "deletionsHeld": report.deletions_held,
         "overdue": {
             "instances": overdue["instances"],
             "deliveries": overdue["deliveries"],

@@ -67,7 +67,7 @@ class ImportMachine:
             policy=self.policy,
         )
         result = ApiResult(201, {**instance_view(decision.record)}, f"/api/instances/{decision.record.id}")
-        also = [self.instances.owned(machine_id, decision.record.id, former)]
+        also = [self.instances.imported(machine_id, decision.record.id, former)]
         if request:
             also.append(self.idempotency.write(request, result))
         self.steps.enqueue(self.instances.add(decision, also), decision.now)

@@ -176,13 +176,11 @@ class MergeLists:
         marked: dict[str, Instance | None],
         deployment: str,
     ) -> dict[str, Instance]:
-        """The records that followed, as they are now; none is made, none is adopted, and a list that lacks
-        too much is not believed."""
+        """The records that followed, as they are now; none is made and none is adopted."""
         machines, since = listed.machines.values(), listed.began - self.policy.settle
         found = compare(machines, records, marked, deployment, missed_since=since)
         done = [self.repair.matched(record, machine, listed.began) for record, machine in found.matched]
-        unlisted = found.unlisted if not found.alarming(0) else ()
-        done += [self.repair.unlisted(record, listed.began) for record in unlisted]
+        done += [self.repair.unlisted(record, listed.began) for record in found.unlisted]
         changed = (self.instances.get(one.instance_id) for one in done if one and one.done)
         return {record.id: record for record in changed if record}
 

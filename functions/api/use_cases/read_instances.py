@@ -18,6 +18,7 @@ from functions.shared.domain.errors import (
     NovitaForNow,
     NovitaRefused,
 )
+from functions.shared.domain.instance.commands import refuse_missing
 from functions.shared.domain.instance.decide import decide
 from functions.shared.domain.instance.decision import Policy, leave_to_its_step
 from functions.shared.domain.instance.machine import Connection
@@ -82,9 +83,8 @@ class ReadInstances:
     def _looked_at(self, record: Instance) -> tuple[Instance, bool]:
         if record.live_machine_id is None or record.status in WITHOUT_MACHINE:
             return record, False
-        fresh = (
-            self.clock() - (record.machine.seen_at or record.created_at)
-        ).total_seconds() < self.details_ttl
+        known_at = (record.machine.seen_at, record.machine.last_missed_at, record.created_at)
+        fresh = (self.clock() - max(filter(None, known_at))).total_seconds() < self.details_ttl
         if left_to_its_step(record, self.clock()):
             return record, not fresh and self._novita_is_down()
         self.cache.count(fresh)
@@ -112,6 +112,7 @@ class ReadInstances:
         record = find_instance(self.instances, instance_id)
         if record.live_machine_id is None:
             raise Conflict("INSTANCE_HAS_NO_MACHINE", f"{instance_id} is {record.status} and has no machine")
+        refuse_missing(record)
         try:
             return self.novita.connection(record.live_machine_id, within=self.lookup_seconds * 5)
         except MachineNotFound:

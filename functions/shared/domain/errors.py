@@ -12,6 +12,7 @@ OstlerError
 │   └── MachineNotFound    Novita knows no machine of that id
 ├── NovitaForNow           time: the message comes back
 │   ├── NotNow             no slot, circuit open: nothing was sent
+│   ├── AbsentWithoutReason  a 404 that is not Novita's own: perhaps a gateway without routes
 │   └── OutcomeUnclear     sent, and perhaps done
 ├── Unavailable            time: the table or a queue does not answer
 ├── StaleInstance          another writer won: read again
@@ -110,6 +111,10 @@ class NotNow(NovitaForNow):
     pass
 
 
+class AbsentWithoutReason(NovitaForNow):
+    pass
+
+
 class OutcomeUnclear(NovitaForNow):
     pass
 
@@ -151,6 +156,8 @@ CODES: dict[str, str] = {
     "INSTANCE_NOT_STOPPABLE": "Its status does not allow a stop; the message names it.",
     "INSTANCE_NOT_RESTARTABLE": "Its status does not allow a restart; the message names it.",
     "STARTUP_OPERATION_IN_PROGRESS": "It is being started already.",
+    "INSTANCE_MISSING": "Novita does not find its machine, and nobody asked for its end; `missingSince`.",
+    "INSTANCE_NOT_RELEASABLE": "It is neither imported nor missing nor stuck: delete it.",
     "AMBIGUOUS_INSTANCE_NAME": "More than one instance has that name; `details` has their ids.",
     "INSTANCE_ALREADY_MANAGED": "That Novita machine belongs to an instance here; `details` has its id.",
     "INSTANCE_HAS_NO_MACHINE": "There is no machine to connect to.",

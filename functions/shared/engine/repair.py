@@ -68,6 +68,8 @@ class Repair:
                 self.steps.enqueue(record, record.next_check_at or self.clock())
             return None
         decision = self._decide(record, Seen(machine, began))
+        if not record.machine.owned:  # stored by a version that kept no owner for machines it bought
+            decision = decision.own(machine.id)
         if decision.events and changed_lately(record, began, self.policy):
             decision = self._confirm(record, machine.id)
         if not differs(record, decision.record):
@@ -85,24 +87,25 @@ class Repair:
         )
 
     def surplus(self, record: Instance, marked: MarkedMachine, began: datetime) -> Difference:
-        machine_id = marked.machine.id
+        """Adopted where one is waited for; else given back if a purchase of ours explains it."""
+        machine_id, wanted = marked.machine.id, wants_machine(record)
         logger.warning("surplus machine", instance_id=record.id, novita_id=machine_id)
-        action = "adopt" if wants_machine(record) else "delete"
+        action = "adopt" if wanted else "delete"
         if self.dry_run:
             return Difference(DifferenceKind.SURPLUS, machine_id, record.id, action)
-        recorded = self.instances.turned_out_bought(marked.mark, marked.machine, began)
-        decision = self._decide(record, UnknownMachine(machine_id, recorded))
+        if not self.instances.turned_out_bought(marked.mark, marked.machine, began, wanted=wanted):
+            return self.orphan(marked, may_delete=False)
+        decision = self._decide(record, UnknownMachine(machine_id))
         return self._surplus(record, machine_id, action, decision)
 
-    def reappeared(self, record: Instance, marked: MarkedMachine) -> Difference | None:
+    def reappeared(self, record: Instance, machine: Machine) -> Difference | None:
         """A list that lags may show what is gone: only a get by id is believed."""
-        if not self._still_ours(marked):
+        if not self._is_there(machine.id):
             return None
-        machine_id = marked.machine.id
-        logger.warning("machine reappeared", instance_id=record.id, novita_id=machine_id)
-        decision = self._decide(record, Reappeared(machine_id))
+        logger.warning("machine reappeared", instance_id=record.id, novita_id=machine.id)
+        decision = self._decide(record, Reappeared(machine.id))
         action = "delete" if decision.record.cleanup.tasks else "adopt"
-        return self._surplus(record, machine_id, action, decision)
+        return self._surplus(record, machine.id, action, decision)
 
     def _surplus(self, record: Instance, machine_id: str, action: str, decision: Decision) -> Difference:
         if done := self._store(record, decision):
@@ -112,15 +115,20 @@ class Repair:
     def orphan(self, marked: MarkedMachine, *, may_delete: bool) -> Difference:
         """Announced once, when first seen; deleted only where policy and age say so."""
         found = Difference(DifferenceKind.ORPHAN, marked.machine.id, marked.mark.instance_id, "keep")
-        first_seen = self.orphans.first_seen(marked.machine.id)
-        if first_seen is None:
+        if self.orphans.first_seen(marked.machine.id) is None:
             if done := not self.dry_run and self.orphans.announce(marked, self.clock()):
                 measure(ORPHANS_FOUND)
             return replace(found, action="announce", done=done)
-        old = self.clock() - first_seen >= timedelta(seconds=self.orphan_age)
-        if self.orphan_policy != "delete" or not may_delete or not old:
+        if not may_delete:
             return found
         return replace(found, action="delete", done=not self.dry_run and self._delete(marked))
+
+    def to_delete(self, marked: MarkedMachine) -> bool:
+        """Whether policy and age say that it is to be deleted."""
+        if self.orphan_policy != "delete":
+            return False
+        first_seen = self.orphans.first_seen(marked.machine.id)
+        return first_seen is not None and self.clock() - first_seen >= timedelta(seconds=self.orphan_age)
 
     def _confirm(self, record: Instance, machine_id: str) -> Decision:
         """What a get by id tells, or nothing."""
@@ -154,17 +162,21 @@ class Repair:
         )
 
     def _still_ours(self, marked: MarkedMachine) -> bool:
+        machine = self._shown(marked.machine.id)
+        return machine is not None and read_mark(machine.name, self.deployment()) == marked.mark
+
+    def _is_there(self, machine_id: str) -> bool:
+        return self._shown(machine_id) is not None
+
+    def _shown(self, machine_id: str) -> Machine | None:
         try:
-            machine = self.novita.get(marked.machine.id, within=self.budget.to_repair_after())
+            machine = self.novita.get(machine_id, within=self.budget.to_repair_after())
         except MachineNotFound:
-            return False
+            return None
         except (NovitaForNow, NovitaRefused) as error:
-            logger.warning("machine not confirmed", novita_id=marked.machine.id, code=error.code)
-            return False
-        return (
-            read_mark(machine.name, self.deployment()) == marked.mark
-            and machine_state(machine) is not MachineState.GONE
-        )
+            logger.warning("machine not confirmed", novita_id=machine_id, code=error.code)
+            return None
+        return machine if machine_state(machine) is not MachineState.GONE else None
 
     def _decide(self, record: Instance, observation: Observation) -> Decision:
         return leave_to_its_step(record, decide(record, observation, self.clock(), self.policy))

@@ -8,6 +8,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from functions.shared.domain.errors import (
+    AbsentWithoutReason,
+    Fault,
     InvalidState,
     MachineNotFound,
     NoCapacity,
@@ -32,6 +34,7 @@ from functions.shared.domain.instance.observations import (
     NameNotListed,
     NotFoundById,
     Observation,
+    OwnedByAnother,
     PurchasesRead,
     ReadPurchases,
     Seen,
@@ -39,6 +42,7 @@ from functions.shared.domain.instance.observations import (
     WriteOffPurchase,
 )
 from functions.shared.domain.instance.record import Action, Event, Instance, PurchaseOutcome, Queue
+from functions.shared.domain.instance.sightings import end_taken
 from functions.shared.domain.instance.status import Status
 from functions.shared.domain.messages import StepMessage
 from functions.shared.platform.observability import (
@@ -56,11 +60,16 @@ if TYPE_CHECKING:
     from functions.shared.platform.aws import Queues
     from functions.shared.platform.invocation import TimeBudget
     from functions.shared.stores.instances import Instances
+    from functions.shared.stores.machines import KeyTrust
     from functions.shared.stores.table import Write
 
 # How each kind of call is made; the decision comes back too, since buying stores its intent first.
 CallHandlers = Mapping[type, Callable[[Decision, Any], tuple[Decision, Observation]]]
 
+UNPROVEN_KEY = Fault(
+    "NOVITA_AUTHENTICATION_FAILED",
+    "The Novita key has shown no machine of ours yet: is it the right account?",
+)
 _MOST_CALLS = 40  # far more than any step needs: it only stops a mistake in the rules
 
 
@@ -165,6 +174,7 @@ def combined(before: Decision, after: Decision) -> Decision:
         events=(*before.events, *after.events),
         operations=tuple(changed.values()),
         boot_time=before.boot_time or after.boot_time,
+        owns=before.owns or after.owns,
         illegal_moves=(*before.illegal_moves, *after.illegal_moves),
     )
 
@@ -179,6 +189,7 @@ class StepCalls:
     instances: Instances
     novita: Novita
     shared_polling: SharedPolling
+    key_trust: KeyTrust
     clock: Callable[[], datetime]
     budget: TimeBudget
 
@@ -201,6 +212,8 @@ class StepCalls:
         except (NovitaForNow, NovitaRefused) as error:
             return decision, postponed(error)
         found = next((machine for machine in listed if machine.name == call.purchase.name), None)
+        if found is None and not self.key_trust.proven():  # perhaps another account's list
+            return decision, CallPostponed(UNPROVEN_KEY)
         if found is None:
             return decision, NameNotListed(call.purchase, began)
         bought = replace(call.purchase, outcome=PurchaseOutcome.BOUGHT, machine_id=found.id, ended_at=began)
@@ -212,19 +225,42 @@ class StepCalls:
         return self._read_purchases(decision, ReadPurchases())
 
     def _look(self, decision: Decision, call: Look) -> tuple[Decision, Observation]:
-        began = self.clock()
+        began, ending = self.clock(), end_taken(decision.record, call.machine_id)
         try:
             if shared := self.shared_polling.look(decision.record, call.machine_id, self.budget.to_call()):
                 return decision, shared
             began = self.clock()
-            return decision, Seen(self.novita.get(call.machine_id, within=self.budget.to_call()), began)
+            shown = self.novita.get(call.machine_id, within=self.budget.to_call(), absence_expected=ending)
+            return decision, Seen(shown, began)
         except MachineNotFound:
             return decision, NotFoundById(call.machine_id, began)
+        except AbsentWithoutReason as error:
+            unlisted = ending and self._unlisted(call.machine_id, began)
+            return decision, NotFoundById(call.machine_id, began, False, unlisted, error.fault)
         except (NovitaForNow, NovitaRefused) as error:
             return decision, postponed(error)
 
+    def _unlisted(self, machine_id: str, after: datetime) -> bool:
+        """Whether a complete list, read later than that with a key that is proven, lacks the machine."""
+        try:
+            listed, _ = self.shared_polling.shared_list.shared(self.budget.to_call(), after)
+        except (NovitaForNow, NovitaRefused) as error:
+            logger.info("no list beside a bare 404", code=error.code)
+            return False
+        return machine_id not in listed.machines and self.key_trust.proven()
+
+    def _intend(self, decision: Decision) -> Decision:
+        """Counted before it is sent: whoever dies after the call has counted it all the same."""
+        stored = self.instances.save(decision)
+        return replace(decision, record=stored, events=(), operations=(), owns=None)
+
     def _act(self, decision: Decision, call: Act) -> tuple[Decision, Observation]:
         before, decision, began = decision, decision.count_attempt(call.action), self.clock()
+        if call.action is Action.DELETE and self._owned_by_another(decision, call.machine_id):
+            return before, OwnedByAnother(call.machine_id)
+        if call.action is Action.RESTART:  # the one action that is not the same twice
+            decision = self._intend(decision)
+            before = decision.count_attempt(call.action, -1)
         act = {
             Action.START: self.novita.start,
             Action.RESTART: self.novita.restart,
@@ -235,6 +271,8 @@ class StepCalls:
             act(call.machine_id, within=self.budget.to_call())
         except MachineNotFound:
             return decision, NotFoundById(call.machine_id, began)
+        except AbsentWithoutReason as error:
+            return decision, NotFoundById(call.machine_id, began, with_reason=False, fault=error.fault)
         except InvalidState as error:
             return decision, CallRefused(error.fault, call, wrong_state=True)
         except NovitaRefused as error:
@@ -247,6 +285,10 @@ class StepCalls:
         except NovitaForNow as error:
             return decision, postponed(error)
         return decision, ActionTaken(call, self.clock())
+
+    def _owned_by_another(self, decision: Decision, machine_id: str) -> bool:
+        """Read right before it is deleted, and consistently: it may have been imported meanwhile."""
+        return self.instances.owner(machine_id) not in (None, decision.record.id)
 
 
 def postponed(error: OstlerError) -> CallPostponed:

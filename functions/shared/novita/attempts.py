@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from functions.shared.domain.errors import NotNow
-from functions.shared.domain.resilience import Permit, ProbePermit, RefusedPermit
+from functions.shared.domain.errors import MachineNotFound, NotNow, NovitaForNow
+from functions.shared.domain.resilience import CallPermit, Permit, ProbePermit, RefusedPermit
 from functions.shared.novita.calls import (
     CallFailure,
     NoResponse,
@@ -96,6 +96,7 @@ class Attempts:
         wait: Callable[[float], None],
         clock: Callable[[], float],
         random: Callable[[], float],
+        proven: Callable[[str], bool],
     ) -> None:
         self._transport = transport
         self._circuits = circuits
@@ -104,6 +105,7 @@ class Attempts:
         self._wait = wait
         self._clock = clock
         self._random = random
+        self._proven = proven
 
     def make(self, call: NovitaCall, within: float) -> NovitaResponse:
         until = self._clock() + within
@@ -169,9 +171,25 @@ class Attempts:
             result = replace(result, counts=False)
         if isinstance(result, CallFailure):
             self._report(call, permit, result)
-        else:
-            self._circuits.succeeded(permit)
+            return self._believed(call, permit, outcome, result)
+        self._circuits.succeeded(permit)
         return result
+
+    def _believed(
+        self, call: NovitaCall, permit: Permit, outcome: NovitaResponse | NoResponse, failure: CallFailure
+    ) -> CallFailure:
+        """A not-found is no answer while Novita fails, or from a key that may be another account's."""
+        if not isinstance(failure.error, MachineNotFound) or not isinstance(outcome, NovitaResponse):
+            return failure
+        if isinstance(permit, CallPermit) and permit.epoch is None:
+            why, code = "while Novita was failing", "CIRCUIT_BREAKER_OPEN"
+        elif not self._proven(outcome.key_version):
+            why, code = "by a key that has shown no machine of ours yet", "NOVITA_AUTHENTICATION_FAILED"
+            measure(ACCOUNT_REFUSALS, by="unproven")
+        else:
+            return failure
+        logger.warning("not-found not believed", call=call.what, why=why)
+        return replace(failure, error=NovitaForNow(code, f"Not found when asked to {call.what}, but {why}"))
 
     def _left(self, call: NovitaCall, until: float) -> float:
         left = until - self._clock()

@@ -8,6 +8,7 @@ from math import inf
 from typing import Any, Literal
 
 from functions.shared.domain.errors import (
+    AbsentWithoutReason,
     ImageAuthRefused,
     InvalidState,
     MachineNotFound,
@@ -111,6 +112,7 @@ class NovitaCall:
     repeat: Repeat = Repeat.FREELY
     must_pass: bool = False  # goes out while the circuit is open, and uses the slots kept for it
     machine_id: str = ""  # whose absence a not-found means
+    absence_expected: bool = False  # Novita took its delete, so that a bare 404 tells nothing about Novita
     template_id: str = ""
     image_auth_by_id: bool = False
     slot_wait: float = inf  # seconds that it waits for a slot at most, of all that its caller has
@@ -133,6 +135,7 @@ class NovitaResponse:
     status: int
     body: Any = field(default=None, repr=False)  # parsed JSON; None where it is none
     retry_after: float | None = None
+    key_version: str = ""  # of the key that it was asked with
 
     @property
     def fine(self) -> bool:
@@ -178,6 +181,8 @@ def refusal(call: NovitaCall, answer: NovitaResponse) -> OstlerError:
         return NoCapacity("RESOURCE_CONSTRAINTS", why, details=said)
     if meaning is ReasonMeaning.AUTHENTICATION:
         return NovitaRefused("NOVITA_AUTHENTICATION_FAILED", why, details=said)
+    if call.machine_id and answer.status in ABSENT and not answer.reason:
+        return AbsentWithoutReason("NOVITA_UNAVAILABLE", why, details=said)
     if meaning is ReasonMeaning.FAULT:
         # Surely not done, since it is a 4xx; and surely not for good.
         kind = NotNow if call.buys else NovitaForNow
@@ -235,8 +240,9 @@ def classify(call: NovitaCall, outcome: NovitaResponse | NoResponse) -> NovitaRe
     if outcome.status == 429 or (outcome.refusal and meaning_of(outcome.reason) is ReasonMeaning.TOO_FAST):
         return _too_fast(call, outcome)
     if outcome.refusal:
-        from_a_gateway = outcome.status in ABSENT and not outcome.reason  # as good as no answer, like a 5xx
-        return CallFailure(refusal(call, outcome), counts=from_a_gateway, again=from_a_gateway, unheard=True)
+        bare = outcome.status in ABSENT and not outcome.reason  # as good as no answer, like a 5xx
+        telling = bare and not call.absence_expected
+        return CallFailure(refusal(call, outcome), counts=telling, again=telling, unheard=True)
     return _failed(call, outcome)
 
 

@@ -3,7 +3,7 @@
 import random as chance
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import inf
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from functions.shared.novita.attempts import Attempts, CallCircuits, CallSlots, 
 from functions.shared.novita.calls import NovitaCall, ReasonMeaning, Repeat, meaning_of, unreadable
 from functions.shared.novita.payloads import integer, text
 from functions.shared.novita.transport import Transport
+from functions.shared.platform.aws import Secret
 from functions.shared.platform.observability import logger
 
 # As few calls as can be: a list of 1,000 is two, and 500 machines of 16 kB are still an answer that is read.
@@ -93,7 +94,7 @@ class Novita:
         self,
         base_url: str,
         *,
-        key: Callable[[], str],
+        key: Callable[[], Secret],
         correlation: Callable[[], str],
         circuits: CallCircuits,
         limiter: CallSlots,
@@ -102,11 +103,19 @@ class Novita:
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = _utc_now,
         random: Callable[[], float] = chance.random,
+        proven: Callable[[str], bool] = lambda _: True,  # whether a version of the key is our account's
     ) -> None:
         limits = limits or CallTimeouts()
         transport = Transport(base_url, key=key, correlation=correlation, clock=clock, now=now)
         self._attempts = Attempts(
-            transport, circuits, limiter, limits=limits, wait=wait, clock=clock, random=random
+            transport,
+            circuits,
+            limiter,
+            limits=limits,
+            wait=wait,
+            clock=clock,
+            random=random,
+            proven=proven,
         )
         self._clock = clock
         self._small_pages_until = clock()
@@ -179,8 +188,8 @@ class Novita:
             raise unreadable(call)
         return machine_id
 
-    def get(self, machine_id: str, *, within: float) -> Machine:
-        call = _show(machine_id)
+    def get(self, machine_id: str, *, within: float, absence_expected: bool = False) -> Machine:
+        call = replace(_show(machine_id), absence_expected=absence_expected)
         found = payloads.read_machine(self._attempts.make(call, within).body, asked_for=machine_id)
         if found is None or found.id != machine_id:
             raise unreadable(call)

@@ -33,6 +33,7 @@ from functions.shared.domain.errors import NotNow, NovitaRefused
 from functions.shared.domain.resilience import retry_after_seconds
 from functions.shared.novita.calls import NoResponse, NovitaCall, NovitaResponse
 from functions.shared.outbound.http import first_reached
+from functions.shared.platform.aws import Secret
 from functions.shared.platform.observability import logger
 
 
@@ -172,7 +173,7 @@ class Transport:
         self,
         base_url: str,
         *,
-        key: Callable[[], str],
+        key: Callable[[], Secret],
         correlation: Callable[[], str],
         clock: Callable[[], float],
         now: Callable[[], datetime],
@@ -201,14 +202,14 @@ class Transport:
             return _lost(error)
 
     def _exchange(
-        self, session: requests.Session, call: NovitaCall, key: str, limits: Any, until: float
+        self, session: requests.Session, call: NovitaCall, key: Secret, limits: Any, until: float
     ) -> NovitaResponse | NoResponse:
         response = session.request(
             call.method,
             self._base_url + call.path,
             params=call.query,
             data=None if call.body is None else json.dumps(call.body).encode(),
-            headers=self._headers(key),
+            headers=self._headers(key.value),
             timeout=limits,  # the adapter takes urllib3's Timeout, though the stubs do not say so
             stream=True,
             allow_redirects=False,
@@ -224,7 +225,7 @@ class Transport:
         if watchdog.fired and needs_body:
             return NoResponse(timed_out=True, sent=True)
         wait = retry_after_seconds(response.headers.get("Retry-After"), self._now(), LONGEST_PAUSE_SECONDS)
-        return NovitaResponse(response.status_code, _parsed(raw, key), wait)
+        return NovitaResponse(response.status_code, _parsed(raw, key.value), wait, key.version)
 
     def _headers(self, key: str) -> dict[str, str]:
         headers = {
@@ -235,16 +236,17 @@ class Transport:
         correlation = self._correlation()
         return headers | ({"X-Correlation-ID": correlation} if _CORRELATION.fullmatch(correlation) else {})
 
-    def _usable_key(self) -> str:
+    def _usable_key(self) -> Secret:
         """A key that no header can carry would be repeated in the error about it."""
         try:
-            key = self._key().strip()
+            secret = self._key()
+            key = secret.value.strip()
         except (ClientError, BotoCoreError) as error:
             logger.warning("novita key not read", error=type(error).__name__)
             raise NotNow("NOVITA_UNAVAILABLE", "The Novita key cannot be read; nothing was sent") from error
         if not _KEY.fullmatch(key):
             raise NovitaRefused("NOVITA_AUTHENTICATION_FAILED", "The Novita key is empty or not a key")
-        return key
+        return Secret(key, secret.version)
 
     def _warm_session(self) -> requests.Session:
         now = self._now()

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -106,6 +106,12 @@ class Topic:
         )
 
 
+@dataclass(frozen=True)
+class Secret:
+    value: str = field(repr=False)
+    version: str  # another one each time a value is put in
+
+
 class Secrets:
     def __init__(
         self, client: "SecretsManagerClient", clock: Callable[[], datetime], trusted_seconds: float
@@ -113,9 +119,9 @@ class Secrets:
         self._client = client
         self._clock = clock
         self._trusted_seconds = trusted_seconds
-        self._held: dict[str, tuple[datetime, str]] = {}
+        self._held: dict[str, tuple[datetime, Secret]] = {}
 
-    def read(self, secret_id: str) -> str:
+    def read(self, secret_id: str) -> Secret:
         now = self._clock()
         held = self._held.get(secret_id)
         if held is None or (now - held[0]).total_seconds() >= self._trusted_seconds:
@@ -123,10 +129,11 @@ class Secrets:
             self._held[secret_id] = held
         return held[1]
 
-    def _fetched(self, secret_id: str, known: str | None) -> str:
+    def _fetched(self, secret_id: str, known: Secret | None) -> Secret:
         """What is known serves on where it cannot be read: secrets change seldom, and machines bill."""
         try:
-            return self._client.get_secret_value(SecretId=secret_id)["SecretString"]
+            found = self._client.get_secret_value(SecretId=secret_id)
+            return Secret(found["SecretString"], found["VersionId"])
         except (ClientError, BotoCoreError) as error:
             if known is None:
                 raise

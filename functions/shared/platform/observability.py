@@ -68,7 +68,10 @@ NOVITA_ERRORS = Metric(
     "NovitaErrors", COUNT, "How many requests had no answer, or one that is Novita's own fault?", "circuit"
 )
 ACCOUNT_REFUSALS = Metric(
-    "AccountRefusals", COUNT, "Does Novita refuse us for the key or for money?", "because"
+    "AccountRefusals",
+    COUNT,
+    "Does Novita refuse us for key or money, or is the key unproven?",
+    "because",
 )
 CIRCUITS_OPENED = Metric("CircuitsOpened", COUNT, "How often did a circuit open?", "circuit")
 CIRCUITS_CLOSED = Metric("CircuitsClosed", COUNT, "How often did a circuit close again?", "circuit")
@@ -82,7 +85,9 @@ SERVER_ERRORS = Metric("ServerErrors", COUNT, "How many requests were answered w
 ORPHANS_FOUND = Metric("OrphansFound", COUNT, "How many machines of ours without a record turned up?")
 ORPHANS_DELETED = Metric("OrphansDeleted", COUNT, "How many of them were deleted?")
 SURPLUS = Metric("Surplus", COUNT, "How many machines too many turned up, and were kept or not?", "action")
-BRAKES = Metric("Brakes", COUNT, "Did a comparison with Novita change nothing because too much differed?")
+DELETIONS_HELD = Metric("DeletionsHeld", COUNT, "How many orphans are too many to be deleted at once?")
+MISSING = Metric("Missing", COUNT, "How many machines cannot be found, though nobody asked for their end?")
+STUCK = Metric("Stuck", COUNT, "How many instances have a machine that Novita refuses to stop or delete?")
 SWEEPS = Metric("Sweeps", COUNT, "Is the reconciler alive?")
 SWEEP_DURATION = Metric("SweepDuration", MILLISECONDS, "How long does a sweep take?")
 OVERDUE = Metric("Overdue", COUNT, "How much did a sweep have to set going again?", "kind")

@@ -117,6 +117,13 @@ class Settings(_OfOneFunction):
     gone_confirm_seconds: float = seconds(
         10, 0.05, 600, "At least this long between two not-founds that mean gone", RULES
     )
+    vanished_after: float = seconds(
+        86400,
+        1,
+        2592000,
+        "How long a missing machine is looked for until it is given up",
+        RULES,
+    )
     purchase_lease_seconds: float = seconds(
         180, 0.5, 3600, "How long a purchase may be under way; outlives the function", "create"
     )
@@ -163,6 +170,9 @@ class Settings(_OfOneFunction):
     )
     orphan_policy: str = choice(
         "announce", ("announce", "delete"), "What happens to a machine of ours without a record", SWEEP
+    )
+    sweep_max_repairs: int = count(
+        20, 1, 1000, "Machines of one kind that a sweep deletes or asks Novita about at most", SWEEP
     )
     orphan_age: float = seconds(3600, 0, 2592000, "Orphans known for less than this are not deleted", SWEEP)
     auth: str = choice(

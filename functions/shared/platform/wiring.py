@@ -25,7 +25,7 @@ from functions.shared.stores.idempotency import IdempotencyKeys
 from functions.shared.stores.instances import Instances
 from functions.shared.stores.jobs import DeadLetters
 from functions.shared.stores.last_used import LastUsed
-from functions.shared.stores.machines import BootTimes, DeploymentId, Orphans
+from functions.shared.stores.machines import BootTimes, DeploymentId, KeyTrust, Orphans
 from functions.shared.stores.recent_outage import RecentOutage
 from functions.shared.stores.table import Due, Table
 from functions.shared.stores.totals import Totals
@@ -73,6 +73,7 @@ class Wiring:
             boot_wait=timedelta(seconds=s.boot_max_wait),
             settle=timedelta(seconds=s.settle_seconds),
             gone_confirm=timedelta(seconds=s.gone_confirm_seconds),
+            vanished_after=timedelta(seconds=s.vanished_after),
         )
 
     def client(self, service: Any) -> Any:
@@ -164,6 +165,13 @@ class Wiring:
         return DeploymentId(self.table)
 
     @cached_property
+    def key_trust(self) -> KeyTrust:
+        def version() -> str:
+            return self.secrets.read(self.settings.novita_secret_id).version
+
+        return KeyTrust(self.table, version, self.instances.had_machines, self.clock)
+
+    @cached_property
     def due(self) -> Due:
         return Due(self.table)
 
@@ -230,6 +238,7 @@ class Wiring:
         return Novita(
             s.novita_api_base_url,
             key=lambda: self.secrets.read(s.novita_secret_id),
+            proven=self.key_trust.proven,
             correlation=correlation_id,
             circuits=self.circuits,
             limiter=self.limiter,
@@ -278,7 +287,7 @@ class Wiring:
 
     def webhook_masters(self) -> list[bytes]:
         """The master secrets to sign with: the current one, and during a rotation the one before."""
-        kept = json.loads(self.secrets.read(self.settings.webhook_secret_id))
+        kept = json.loads(self.secrets.read(self.settings.webhook_secret_id).value)
         return [read_master(kept[name]) for name in ("current", "previous") if kept.get(name)]
 
     def invocation(self, context: "LambdaContext") -> Invocation:

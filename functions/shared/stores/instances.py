@@ -148,7 +148,7 @@ class Instances:
         """Store a new instance with its events, and whatever must stand or fall with it."""
         record = self._stepped(decision.record)
         try:
-            self._table.transact([Write(record_item(record), NEW), *_history(decision), *also])
+            self._table.transact([Write(record_item(record), NEW), *_beside(decision), *also])
         except ConditionFailed:  # perhaps by an earlier try of ours: nobody else has this id
             if stored := self.get(record.id):
                 return stored
@@ -166,7 +166,7 @@ class Instances:
         )
         for _ in range(_TRIES):
             try:
-                self._table.transact([put, *_history(decision), *also])
+                self._table.transact([put, *_beside(decision), *also])
             except ConditionFailed as lost:
                 stored = self._table.get(record.id, "record")
                 if self._is_mine(record, stored):
@@ -183,9 +183,9 @@ class Instances:
         """Store the intent to buy together with the instance's knowledge of it."""
         return self.save(decision, [Write(purchase_item(purchase), NEW)])
 
-    def owned(self, machine_id: str, instance_id: str, former: str | None = None) -> Write:
+    def imported(self, machine_id: str, instance_id: str, former: str | None = None) -> Write:
         """For the transaction that takes a machine under management; it fails if another instance has it."""
-        item = {"pk": f"machine#{machine_id}", "sk": "owner", "kind": "owner", "instanceId": instance_id}
+        item = _owner_item(machine_id, instance_id)
         return Write(item, "instanceId = :former", {":former": former}) if former else Write(item, NEW)
 
     def owner(self, machine_id: str) -> str | None:
@@ -206,9 +206,12 @@ class Instances:
         except ConditionFailed:
             return
 
-    def turned_out_bought(self, mark: Mark, machine: Machine, seen_at: datetime) -> bool:
-        """Record the purchase of a machine found by its mark. False if that purchase has another machine."""
+    def turned_out_bought(self, mark: Mark, machine: Machine, seen_at: datetime, *, wanted: bool) -> bool:
+        """Record the purchase of a machine found by its mark. False if no purchase explains it: there is none
+        of that number (but one that is waited for is taken all the same), or it has another machine."""
         found = self._table.get(mark.instance_id, f"purchase#{mark.purchase:04d}")
+        if found is None and not wanted:
+            return False
         purchase = read_purchase(found) if found else _unrecorded(mark, machine, seen_at)
         if purchase.outcome is PurchaseOutcome.BOUGHT:
             return purchase.machine_id == machine.id
@@ -217,7 +220,7 @@ class Instances:
         try:
             self._table.put(Write(item, "outcome <> :bought", values) if found else Write(item, NEW))
         except ConditionFailed:
-            return self.turned_out_bought(mark, machine, seen_at)
+            return self.turned_out_bought(mark, machine, seen_at, wanted=wanted)
         return True
 
     def all_live(self) -> list[Instance]:
@@ -236,6 +239,14 @@ class Instances:
             known = newest.get(record.id)
             newest[record.id] = record if known is None or known.version < record.version else known
         return list(newest.values())
+
+    def had_machines(self, before: datetime) -> bool:
+        """Whether any machine was ours before that, or may have been: an unclear purchase counts."""
+        return any(
+            record.live_machine_id is not None or record.purchases.unsettled
+            for record in self.all_live()
+            if (record.machine.bought_at or record.created_at) < before
+        )
 
     def events(self, instance_id: str, after: int = 0, limit: int | None = None) -> list[Event]:
         """In order, from the sequence that follows `after`."""
@@ -305,9 +316,17 @@ def _unrecorded(mark: Mark, machine: Machine, seen_at: datetime) -> Purchase:
     )
 
 
-def _history(decision: Decision) -> list[Write]:
-    events = [Write(event_item(event), NEW) for event in decision.events]
-    return events + [Write(operation_item(decision.record, operation)) for operation in decision.operations]
+def _beside(decision: Decision) -> list[Write]:
+    """What is stored with the record: its events, its operations, and whose a machine is that it bought."""
+    writes = [Write(event_item(event), NEW) for event in decision.events]
+    writes += [Write(operation_item(decision.record, operation)) for operation in decision.operations]
+    if decision.owns:
+        writes.append(Write(_owner_item(decision.owns, decision.record.id)))
+    return writes
+
+
+def _owner_item(machine_id: str, instance_id: str) -> Item:
+    return {"pk": f"machine#{machine_id}", "sk": "owner", "kind": "owner", "instanceId": instance_id}
 
 
 def listing(name: str | None, status: str | None) -> tuple[str, str, str]:

@@ -1,7 +1,8 @@
-"""Machines beside their records: the deployment's mark, orphans that carry it, and how long boots took."""
+"""Machines beside their records: the deployment's mark, orphans that carry it, whether the Novita key is that
+of their account, and how long boots took."""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from functions.shared.domain.ids import new_deployment_id, timestamp
 from functions.shared.domain.instance.boot_times import BOOT_TIMES_KEPT, BootEstimate, BootTime, estimate_from
@@ -81,6 +82,88 @@ class Orphans:
             "dueAt": millis(now),
             "expiresAt": int((now + RETENTION).timestamp()),
         }
+
+
+# Nobody has proven it yet: the first reason stands.
+_UNPROVEN = "attribute_not_exists(provenAt)"
+_ASK_AGAIN = timedelta(seconds=30)  # an unproven key is proven by a sweep: until then the table is spared
+
+
+class KeyTrust:
+    """Whether the Novita key is our account's. Another account's key finds none of our machines, and they
+    live all the same. A version of the secret is proven when it shows a machine that was ours before it was
+    first used, at once where there is none, or by an admin's word."""
+
+    def __init__(
+        self,
+        table: Table,
+        version: Callable[[], str],
+        had_machines: Callable[[datetime], bool],
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._table = table
+        self._version = version
+        self._had_machines = had_machines
+        self._clock = clock
+        self._known: set[str] = set()
+        self._asked: dict[str, datetime] = {}  # unproven ones, and when the table said so
+
+    def proven(self, version: str | None = None) -> bool:
+        """Of this version, or of the one that this process uses. An unreadable table proves nothing."""
+        version = version or self._version()
+        if version in self._known:
+            return True
+        now = self._clock()
+        if version in self._asked and now - self._asked[version] < _ASK_AGAIN:
+            return False
+        try:
+            first_used_at = self._first_used_at(version, now)
+            if first_used_at is not None and not self._had_machines(first_used_at):
+                self._prove(version, "no machine before it")
+        except TABLE_FAILED as error:
+            logger.warning("trust in the novita key not read", error=type(error).__name__)
+            return False
+        if version not in self._known:
+            self._asked[version] = now
+        return version in self._known
+
+    def showed(self, ours_since: datetime | None) -> None:
+        """The list that this process's key shows has a machine that is ours since then."""
+        version = self._version()
+        first_used_at = self._first_used_at(version, self._clock())
+        if first_used_at and ours_since and ours_since < first_used_at:
+            self._prove(version, "it shows a machine from before it")
+
+    def trust(self, actor: str) -> None:
+        version = self._version()
+        if self._first_used_at(version, self._clock()):
+            self._prove(version, f"the word of {actor}")
+
+    def _first_used_at(self, version: str, now: datetime) -> datetime | None:
+        """None where it is proven already."""
+        item = self._table.get(f"novita-key#{version}", "key")
+        if item is None:
+            made = {"pk": f"novita-key#{version}", "sk": "key", "kind": "key", "firstUsedAt": millis(now)}
+            try:
+                self._table.put(Write(made, NEW))
+            except ConditionFailed:
+                return self._first_used_at(version, now)
+            return now
+        if "provenAt" in item:
+            self._known.add(version)
+            return None
+        return moment(item["firstUsedAt"])
+
+    def _prove(self, version: str, because: str) -> None:
+        values = {":now": millis(self._clock()), ":because": because}
+        changes = "SET provenAt = :now, because = :because"
+        try:
+            self._table.update(f"novita-key#{version}", "key", changes, condition=_UNPROVEN, values=values)
+        except ConditionFailed:
+            pass  # by somebody else
+        else:
+            logger.info("novita key proven", because=because)
+        self._known.add(version)
 
 
 _ADD = "SET samples = list_append(if_not_exists(samples, :none), :one), kind = :kind, expiresAt = :expiresAt"

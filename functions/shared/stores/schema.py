@@ -42,7 +42,7 @@ def upgrade(flat: Mapping[str, Any]) -> Fields:
     """A record of schema 1 as one of schema 2."""
     names = {
         "machine": {name: name for name in _parts(RentedMachine)}
-        | {"id": "machine_id", "needs_look": "doubted"},
+        | {"id": "machine_id", "needs_look": "doubted", "first_missed_at": "missing_at"},
         "purchases": {"count": "purchases", "unsettled": "unsettled", "unseen_at": "unseen_at"}
         | {"read_at": "reviewed_at"},
         "cleanup": {"tasks": "duties", "gone": "gone", "vanished": "vanished"},

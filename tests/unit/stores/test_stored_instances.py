@@ -286,7 +286,7 @@ FULL = Instance(
         spot_reclaim_at=after(5),
         looked_at=after(7),
         seen_at=after(9),
-        missing_at=after(10),
+        first_missed_at=after(10),
         needs_look=True,
         acted_at=after(11),
     ),

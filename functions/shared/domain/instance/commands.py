@@ -3,14 +3,14 @@
 from dataclasses import replace
 from datetime import datetime
 
-from functions.shared.domain.errors import Conflict, Fault
+from functions.shared.domain.errors import CallerError, Conflict, Fault
+from functions.shared.domain.ids import timestamp
 from functions.shared.domain.instance.decision import Decision, Policy
 from functions.shared.domain.instance.health import HealthCheck
 from functions.shared.domain.instance.machine import Machine, MachineState, machine_state
 from functions.shared.domain.instance.progress import end_startup
 from functions.shared.domain.instance.record import (
     Action,
-    Cleanup,
     Instance,
     Operation,
     PurchaseState,
@@ -92,6 +92,7 @@ def begin_import(
             novita_status=machine.status,
             endpoints=machine.endpoints,
             seen_at=now,
+            owned=True,
         ),
         ready_at=now if status is Status.RUNNING else None,
     )
@@ -102,6 +103,7 @@ def begin_start(
     decision: Decision, operation_id: str, check: HealthCheck, webhook_url: str | None = None
 ) -> Decision:
     record = decision.record
+    refuse_missing(record)
     if record.starting_again:
         raise _in_progress(record)
     if record.status not in STARTABLE or _without_machine(record):
@@ -113,6 +115,7 @@ def begin_restart(
     decision: Decision, operation_id: str, check: HealthCheck, webhook_url: str | None = None
 ) -> Decision:
     record = decision.record
+    refuse_missing(record)
     if record.starting_again:
         raise _in_progress(record)
     if record.status not in RESTARTABLE:
@@ -139,6 +142,28 @@ def begin_delete(decision: Decision, operation_id: str) -> Decision:
     return decision.add_cleanup(record.machine.id, Action.DELETE) if record.machine.id else decision
 
 
+def begin_release(decision: Decision, operation_id: str, *, admin: bool) -> Decision:
+    """Its machines are no longer looked after, and Novita is asked nothing: for what Novita will not give
+    back, or what is somebody else's business. Deleting what is gone changes nothing."""
+    record = decision.record
+    if record.status is Status.TERMINATED:
+        return decision
+    if not (record.imported or record.missing or record.stuck):
+        why = f"{record.id} is neither imported nor missing, nor does Novita refuse to give its machine back"
+        raise Conflict("INSTANCE_NOT_RELEASABLE", why, details={"status": record.status})
+    if not (record.imported or record.missing or admin):
+        raise CallerError("FORBIDDEN", "What Novita will not give back is released by admin alone")
+    if record.status is not Status.DELETING:
+        decision = _begin_operation(decision, Action.DELETE, operation_id)
+        decision = decision.move(Status.DELETING, "released", deadline_at=None, next_check_at=decision.now)
+    own = (record.live_machine_id,) if record.live_machine_id else ()
+    left = dict.fromkeys((*record.cleanup.released, *own, *(one.machine_id for one in record.cleanup.tasks)))
+    decision = decision.change_cleanup(tasks=(), released=tuple(left))
+    if record.purchases.unsettled:  # one that turns up bought after all is given back
+        return decision
+    return decision.move(Status.TERMINATED, "released").move_operation("completed").due(None)
+
+
 def begin_again(decision: Decision) -> Decision:
     """A machine is bought after all, for an instance that failed and has none: a purchase like the first."""
     if why := _not_again(decision.record):
@@ -162,7 +187,7 @@ def begin_again(decision: Decision) -> Decision:
         token=record.token,
         sequence=record.sequence,
         purchases=PurchaseState(count=record.purchases.count),
-        cleanup=Cleanup(gone=record.cleanup.gone, vanished=record.cleanup.vanished),
+        cleanup=replace(record.cleanup, tasks=()),
         operation=record.operation,
         last_used_at=record.last_used_at,
         unknown=record.unknown,
@@ -213,6 +238,16 @@ def _begin_operation(
         health_check=check,
     )
     return replace(decision.change(operation=operation), operations=(*decision.operations, operation))
+
+
+def refuse_missing(record: Instance) -> None:
+    """For what needs the machine to be there."""
+    if record.missing:
+        since = record.machine.missing_since
+        details = {"status": record.status, "missingSince": since and timestamp(since)}
+        raise Conflict(
+            "INSTANCE_MISSING", f"Novita does not find the machine of {record.id}", details=details
+        )
 
 
 def _without_machine(record: Instance) -> bool:

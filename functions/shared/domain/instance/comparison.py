@@ -17,7 +17,7 @@ class DifferenceKind(StrEnum):
     FOLLOWED = "followed"  # Novita shows something that the record does not know yet
     DOUBTED = "doubted"  # absent from the list: a get by id tells
     SURPLUS = "surplus"  # a machine with an instance's mark that is not its machine
-    ORPHAN = "orphan"  # a machine with our mark, and no record
+    ORPHAN = "orphan"  # a machine with our mark, and no record or purchase that explains it
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,9 @@ class Difference:
 class ComparisonReport:
     complete: bool  # everything was looked at in the time there was
     known: int  # records that have a machine
-    braked: bool = False
+    missing: int = 0  # those of them whose machine cannot be found
+    stuck: int = 0  # records with a machine that Novita refuses to give back
+    deletions_held: int = 0  # orphans that are not deleted because there are too many of them at once
     differences: tuple[Difference, ...] = ()
     fault: Fault | None = None  # why Novita's list could not be read
 
@@ -43,8 +45,10 @@ class ComparisonReport:
     def counts(self) -> dict[str, int | bool]:
         return {
             "complete": self.complete,
-            "braked": self.braked,
             "known": self.known,
+            "missing": self.missing,
+            "stuck": self.stuck,
+            "deletions_held": self.deletions_held,
             "changed": sum(one.done for one in self.differences if one.kind is not DifferenceKind.ORPHAN),
             "unlisted": sum(1 for _ in self.of(DifferenceKind.DOUBTED)),
             "surplus": sum(1 for _ in self.of(DifferenceKind.SURPLUS)),
@@ -62,7 +66,7 @@ _SOON = timedelta(seconds=5)  # what is due by then needs no other message
 
 @dataclass(frozen=True)
 class MarkedMachine:
-    """A machine with our mark that its record does not know."""
+    """A machine with our mark that no record has as its own."""
 
     machine: Machine
     mark: Mark
@@ -74,18 +78,13 @@ class Comparison:
     unlisted: tuple[Instance, ...]  # absent from the list, which proves nothing
     unknown: tuple[tuple[Instance, MarkedMachine], ...]
     # Confirmed gone, and listed all the same: most likely a lag.
-    reappeared: tuple[tuple[Instance, MarkedMachine], ...]
+    reappeared: tuple[tuple[Instance, Machine], ...]
     orphans: tuple[MarkedMachine, ...]  # a mark of ours, and no record
     known: int
 
-    @property
-    def at_once(self) -> float:
-        """As much as one sweep may end or orphan of what it knew."""
-        return max(_FEW, _SHARE * self.known)
-
-    def alarming(self, new_orphans: int) -> bool:
-        """Too much at once to be believed: more likely the list is wrong, or we look at the wrong account."""
-        return len(self.unlisted) + new_orphans > self.at_once
+    def too_many(self, deletions: int) -> bool:
+        """Orphans to delete at once: more likely the records are lost, or it is another account's list."""
+        return deletions > max(_FEW, _SHARE * self.known)
 
 
 def compare(
@@ -101,18 +100,21 @@ def compare(
     A machine that was seen after `missed_since` may not be in the list yet, so that it is not missed.
     """
     present = {machine.id: machine for machine in machines if machine_state(machine) is not MachineState.GONE}
-    owners = {record.live_machine_id: record for record in records if record.live_machine_id}
+    records = tuple(records)
+    live = (record for record in records if record.status is not Status.TERMINATED)
+    owners = {record.live_machine_id: record for record in live if record.live_machine_id}
+    vanished = {id_: record for record in records for id_ in record.cleanup.vanished}
     unknown, reappeared, orphans = [], [], []
     for machine in present.values():
-        mark = read_mark(machine.name, deployment)
-        if machine.id in owners or mark is None:
+        if machine.id in owners:
             continue
-        record = marked.get(mark.instance_id)
-        if record is None:
+        mark = read_mark(machine.name, deployment)
+        record = vanished.get(machine.id) or (marked.get(mark.instance_id) if mark else None)
+        if record and machine.id in record.cleanup.gone:
+            reappeared.append((record, machine))
+        elif mark and record is None:
             orphans.append(MarkedMachine(machine, mark))
-        elif machine.id in record.cleanup.gone:
-            reappeared.append((record, MarkedMachine(machine, mark)))
-        elif not _known(record, machine.id):
+        elif mark and record and not _known(record, machine.id):
             unknown.append((record, MarkedMachine(machine, mark)))
     return Comparison(
         tuple((record, present[id_]) for id_, record in owners.items() if id_ in present),
@@ -129,10 +131,11 @@ def compare(
 
 
 def worth_an_early_step(record: Instance, machine: Machine, now: datetime) -> bool:
-    """It is up, and its next look may be far away, since nobody expects it up so soon."""
+    """It is up, or there again, and its next look may be far away, since nobody expects that so soon."""
     due = record.next_check_at
-    changed = record.status is Status.STARTING and machine_state(machine) is not MachineState.ON_ITS_WAY
-    return changed and due is not None and due > now + _SOON and not record.pending
+    up = record.status is Status.STARTING and machine_state(machine) is not MachineState.ON_ITS_WAY
+    changed = record.missing or (up and not record.pending)
+    return changed and due is not None and due > now + _SOON
 
 
 def changed_lately(record: Instance, began: datetime, policy: Policy) -> bool:
@@ -148,8 +151,9 @@ def differs(before: Instance, after: Instance) -> bool:
 
 
 def _known(record: Instance, machine_id: str) -> bool:
-    """Its own machine, or one that is being given back."""
-    return machine_id == record.machine.id or record.cleanup.task(machine_id) is not None
+    """Its own machine, or one that is being given back, or was given up."""
+    own = (record.machine.id, *record.cleanup.released)
+    return machine_id in own or record.cleanup.task(machine_id) is not None
 
 
 def _leaving(record: Instance) -> bool:

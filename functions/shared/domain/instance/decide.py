@@ -16,13 +16,14 @@ from functions.shared.domain.instance.observations import (
     NotFoundById,
     NotListed,
     Observation,
+    OwnedByAnother,
     PurchasesRead,
     Reappeared,
     Seen,
     Tick,
     UnknownMachine,
 )
-from functions.shared.domain.instance.progress import check_deadline, proceed
+from functions.shared.domain.instance.progress import check_deadline, postpone, proceed
 from functions.shared.domain.instance.record import Instance
 
 
@@ -43,7 +44,7 @@ def decide(
 def _learn(decision: Decision, observation: Observation) -> Decision:
     match observation:
         case Tick():
-            return check_deadline(decision)
+            return check_deadline(outcomes.give_up_restart(decision))
         case PurchasesRead():
             return purchases.purchases_read(decision, observation)
         case NameNotListed():
@@ -52,11 +53,13 @@ def _learn(decision: Decision, observation: Observation) -> Decision:
             decision = replace(decision, again_at=observation.again_at)
             return sightings.seen(decision, observation.machine, observation.began)
         case NotFoundById():
-            return sightings.not_found(decision, observation.machine_id, observation.began)
+            return sightings.not_found(decision, observation)
         case NotListed():
             return sightings.not_listed(decision, observation.machine_id, observation.began)
         case UnknownMachine():
-            return purchases.unknown_machine(decision, observation.machine_id, recorded=observation.recorded)
+            return purchases.unknown_machine(decision, observation.machine_id)
+        case OwnedByAnother():
+            return outcomes.owned_by_another(decision, observation.machine_id)
         case Reappeared():
             return purchases.reappeared(decision, observation.machine_id)
         case DeadLettered():
@@ -68,6 +71,6 @@ def _learn(decision: Decision, observation: Observation) -> Decision:
         case CallUnclear():
             return outcomes.call_unclear(decision, observation)
         case CallPostponed():
-            return outcomes.call_postponed(decision, observation.fault, observation.wait_seconds)
+            return postpone(decision, observation.fault, observation.wait_seconds)
         case HealthChecked():
             return outcomes.health_checked(decision, observation.report, observation.began)

@@ -21,10 +21,11 @@ class Policy:
     boot_wait: timedelta = timedelta(minutes=20)
     settle: timedelta = timedelta(seconds=120)
     gone_confirm: timedelta = timedelta(seconds=10)
+    vanished_after: timedelta = timedelta(hours=24)
 
     @property
     def gone_after(self) -> timedelta:
-        """How long a machine must stay not found until it is gone."""
+        """How long a machine must stay not found until that is believed."""
         return max(self.gone_confirm, self.settle)
 
 
@@ -41,6 +42,7 @@ class Decision:
     pause: datetime | None = None  # nothing more can be done in this step; go on then
     again_at: datetime | None = None  # the next look is then, whatever is likely
     boot_time: BootTime | None = None  # it has just come up: something to learn from
+    owns: str | None = None  # a machine that is its own from now on: stored with the record
     illegal_moves: tuple[tuple[Status, Status], ...] = ()  # a mistake in the rules: logged and counted
 
     def change(self, **changes: Any) -> "Decision":
@@ -67,6 +69,9 @@ class Decision:
 
     def wait_until(self, at: datetime) -> "Decision":
         return replace(self, pause=at)
+
+    def own(self, machine_id: str) -> "Decision":
+        return replace(self.change_machine(owned=True), owns=machine_id)
 
     def with_task(self, task: CleanupTask) -> "Decision":
         tasks = (task if one.machine_id == task.machine_id else one for one in self.record.cleanup.tasks)
@@ -132,12 +137,12 @@ class Decision:
             return self
         return self._with_operation(operation.to(status, self.now, error))
 
-    def count_attempt(self, action: Action) -> "Decision":
-        """Count a call to Novita for the operation under way."""
+    def count_attempt(self, action: Action, by: int = 1) -> "Decision":
+        """Count a call to Novita for the operation under way, or one that was not made after all."""
         operation = self.record.operation
         if operation is None or operation.ended or operation.kind is not action:
             return self
-        return self._with_operation(replace(operation, attempts=operation.attempts + 1))
+        return self._with_operation(replace(operation, attempts=operation.attempts + by))
 
     def _with_operation(self, operation: Operation) -> "Decision":
         others = tuple(one for one in self.operations if one.id != operation.id)

@@ -88,10 +88,13 @@ class Seen:
 
 @dataclass(frozen=True)
 class NotFoundById:
-    """A get by id answered that there is no such machine."""
+    """A get by id, or an action, answered that there is no such machine."""
 
     machine_id: str
     began: datetime
+    with_reason: bool = True  # Novita's own; a gateway that lost its routes answers without
+    unlisted: bool = False  # a complete list that was read for this lacks it, too
+    fault: Fault | None = None  # how it is told where it does not count
 
 
 @dataclass(frozen=True)
@@ -104,10 +107,17 @@ class NotListed:
 
 @dataclass(frozen=True)
 class UnknownMachine:
-    """A machine carries this instance's mark, and the record does not know it."""
+    """A machine carries this instance's mark, and the record does not know it. A purchase explains it, so
+    that reading the purchases settles whose it is."""
 
     machine_id: str
-    recorded: bool  # its purchase now says so, so that reading the purchases settles it
+
+
+@dataclass(frozen=True)
+class OwnedByAnother:
+    """The machine that was to be deleted belongs to another instance by now."""
+
+    machine_id: str
 
 
 @dataclass(frozen=True)
@@ -175,6 +185,7 @@ Observation = (
     | NotFoundById
     | NotListed
     | UnknownMachine
+    | OwnedByAnother
     | Reappeared
     | DeadLettered
     | ActionTaken

@@ -7,83 +7,99 @@ from functions.shared.domain.errors import Fault
 from functions.shared.domain.instance.decision import Decision
 from functions.shared.domain.instance.health import HealthReport
 from functions.shared.domain.instance.observations import Act, CallRefused, CallUnclear, Look
-from functions.shared.domain.instance.progress import end_startup, fail, more_to_do, set_aside
-from functions.shared.domain.instance.record import Action, Queue
-from functions.shared.domain.instance.sightings import ready, stale
+from functions.shared.domain.instance.progress import fail, leave_as_it_was, postpone
+from functions.shared.domain.instance.record import Action, Queue, Refusal
+from functions.shared.domain.instance.sightings import found, ready, stale
 from functions.shared.domain.instance.status import Status
 
 # What may change before the deadline: stock, prices, and a key that is just being rotated.
 _MAY_PASS = frozenset({"NO_OPTIMAL_PRODUCT_ANY_REGION", "PRICE_CAP_EXCEEDED", "NOVITA_AUTHENTICATION_FAILED"})
 # Restarts whose outcome stays unclear. More of them would only interrupt whoever uses the machine.
 _MOST_RESTARTS = 2
+_LONGEST_REFUSAL_WAIT = timedelta(hours=1)
+_STUCK_AFTER = timedelta(minutes=10)  # from then on somebody should know
 
 
 def action_taken(decision: Decision, act: Act, at: datetime) -> Decision:
     record = decision.record
     if task := record.cleanup.task(act.machine_id):
-        decision = decision.with_task(replace(task, asked_at=at, checked_at=decision.step))
+        taken = replace(task, asked_at=at, checked_at=decision.step, refusal=None, missing_at=None)
+        decision = decision.with_task(taken)
     if act.machine_id != record.machine.id:
         return decision
-    decision = decision.change_machine(acted_at=at, looked_at=decision.step).change(waiting=None)
+    decision = found(decision).change_machine(acted_at=at, looked_at=decision.step).change(waiting=None)
     if act.action is not record.pending:
         deleting = record.status is Status.DELETING
         return decision.move_operation("monitoring") if deleting else decision
     coming_up = record.status is Status.STARTING
     deadline = decision.now + decision.policy.boot_wait if coming_up else None
-    decision = decision.change_operation(pending=False).change(deadline_at=deadline)
+    decision = decision.change_operation(pending=False, refusal=None).change(deadline_at=deadline)
     return decision.move_operation("monitoring")
 
 
 def call_refused(decision: Decision, refusal: CallRefused) -> Decision:
     record, fault, act = decision.record, refusal.fault, refusal.act
-    if fault.code in _MAY_PASS:
-        return call_postponed(decision, fault, refusal.wait_seconds)
+    ends = act is not None and act.action in (Action.STOP, Action.DELETE)
+    if fault.code in _MAY_PASS and not ends:
+        return postpone(decision, fault, refusal.wait_seconds)
     if act is None:
         return fail(decision, fault) if record.status is Status.CREATING else decision
     if record.cleanup.task(act.machine_id):
-        return _ask_again(decision, act, fault)
+        return _refused_end(decision, act, refusal)
     if act.action is not record.pending or act.machine_id != record.machine.id:
         return decision
     if refusal.wrong_state and act.action is Action.START:  # it runs already, or is still being stopped
-        return _ask_again(decision.change_machine(needs_look=True), act, fault)
+        return decision.change_machine(needs_look=True).change(waiting=fault).ask(Look(act.machine_id))
     if refusal.wrong_state:  # perhaps done already: the next look tells
         return action_taken(decision, act, decision.now)
     if act.action is Action.STOP:
-        return _ask_again(decision, act, fault)
-    return _as_it_was(decision, act, fault) if refusal.capacity else fail(decision, fault)
+        return _refused_end(decision, act, refusal)
+    return leave_as_it_was(decision, fault) if refusal.capacity else fail(decision, fault)
+
+
+def _refused_end(decision: Decision, act: Act, refused: CallRefused) -> Decision:
+    """It may go on costing money, so Novita is asked again, after waits that grow; a look tells whether it is
+    done already, where the refusal leaves that open. Somebody has to know if it stays so."""
+    task, operation = decision.record.cleanup.task(act.machine_id), decision.record.operation
+    known = task.refusal if task else operation.refusal if operation else None
+    count = known.count + 1 if known else 1
+    longest = max(_LONGEST_REFUSAL_WAIT, decision.policy.poll)
+    wait = min(decision.policy.poll * 2 ** min(count - 1, 20), longest)
+    since = known.since if known else decision.now
+    told = bool(known and known.announced)
+    stuck = not told and decision.now - since >= _STUCK_AFTER
+    noted = Refusal(since, count, decision.now + wait, told or stuck)
+    if task:
+        decision = decision.with_task(replace(task, refusal=noted, checked_at=decision.step))
+    else:
+        decision = decision.change_operation(refusal=noted)
+    if act.machine_id == decision.record.machine.id:
+        decision = decision.change_machine(looked_at=decision.step)
+    decision = decision.change(waiting=refused.fault)
+    if stuck:
+        decision = decision.add_event("cleanup.stuck", refused.fault.code, refused.fault)
+    return decision.ask(Look(act.machine_id)) if refused.wrong_state else decision
 
 
 def call_unclear(decision: Decision, unclear: CallUnclear) -> Decision:
+    """The next step asks once more, unless that has been done."""
+    after = give_up_restart(decision.change(waiting=unclear.fault))
+    return after if after.events else postpone(decision, unclear.fault, unclear.wait_seconds)
+
+
+def give_up_restart(decision: Decision) -> Decision:
+    """Counted before each was sent, so that a function that died in between has counted, too."""
     operation = decision.record.operation
-    if operation is None or operation.attempts < _MOST_RESTARTS:
-        return call_postponed(decision, unclear.fault, unclear.wait_seconds)
-    if unclear.act.action is not decision.record.pending:
+    if decision.record.pending is not Action.RESTART or not operation or operation.attempts < _MOST_RESTARTS:
         return decision
-    return _as_it_was(decision, unclear.act, unclear.fault)
+    fault = decision.record.waiting or Fault("NOVITA_UNAVAILABLE", "Nobody knows whether it was restarted")
+    return leave_as_it_was(decision, fault)
 
 
-def _ask_again(decision: Decision, act: Act, fault: Fault) -> Decision:
-    """It may go on costing money, so the next step asks again, unless a look shows that it is done."""
-    return decision.change(waiting=fault).ask(Look(act.machine_id))
-
-
-def _as_it_was(decision: Decision, act: Act, fault: Fault) -> Decision:
-    """Nothing was done, as far as anybody knows. What was to be restarted may run on: the next look tells."""
-    if act.action is not Action.RESTART:
-        decision = decision.move(Status.EXITED, fault.code, fault, deadline_at=None)
-    return end_startup(decision, fault)
-
-
-def call_postponed(decision: Decision, fault: Fault, wait_seconds: float | None) -> Decision:
-    """What could not be done waits; what else there is to do, such as another machine to delete, does not."""
-    decision = decision.change(waiting=fault)
-    if decision.record.status is not Status.CREATING:
-        decision = set_aside(decision)
-        if more_to_do(decision):
-            return decision
-    poll = decision.policy.poll
-    wait = poll if wait_seconds is None else max(timedelta(seconds=wait_seconds), poll / 30)
-    return decision.wait_until(decision.now + wait)
+def owned_by_another(decision: Decision, machine_id: str) -> Decision:
+    """It was imported by somebody else meanwhile: not ours to end any more."""
+    decision = decision.without_task(machine_id)
+    return decision.change_cleanup(released=(*decision.record.cleanup.released, machine_id))
 
 
 def dead_lettered(decision: Decision, queue: Queue, fault: Fault) -> Decision:

@@ -7,10 +7,13 @@ from functions.shared.domain.errors import Fault
 from functions.shared.domain.instance.boot_times import next_look, plan_looks
 from functions.shared.domain.instance.decision import Decision
 from functions.shared.domain.instance.observations import Act, Call, CheckHealth, Look, ReadPurchases
-from functions.shared.domain.instance.record import Action, Instance
-from functions.shared.domain.instance.status import ON_THE_MOVE, OVER, WITH_BOOT_DEADLINE, Status
+from functions.shared.domain.instance.record import Action, CleanupTask, Instance, Refusal
+from functions.shared.domain.instance.status import ON_THE_MOVE, WITH_BOOT_DEADLINE, Status
 
 _LONGEST_STEP = timedelta(minutes=2)  # as long as a function may live
+# Waits between looks for a missing machine grow to this. Below an hour, as a longer time without a not-found
+# does not count towards `vanished_after`.
+_LONGEST_LOOK_WAIT = timedelta(minutes=45)
 
 
 def proceed(decision: Decision) -> Decision:
@@ -45,18 +48,22 @@ def _needed(decision: Decision) -> tuple[Call, Decision] | None:
     if unsettled and record.purchases.read_at != step:
         return ReadPurchases(), decision.change_purchases(read_at=step)
     for task in record.cleanup.tasks:
-        if task.checked_at != step:
+        if task.checked_at != step and not _put_off(task.refusal, step):
             asked = task.asked_at is not None
             call = Look(task.machine_id) if asked else Act(task.action, task.machine_id)
             return call, decision.with_task(replace(task, checked_at=step))
     if machine.id and machine.looked_at != step:
-        if record.pending:
+        if record.pending and not (record.operation and _put_off(record.operation.refusal, step)):
             return Act(record.pending, machine.id), decision.change_machine(looked_at=step)
         if record.status in ON_THE_MOVE or machine.needs_look or _last_probe_failed(record, step):
             return Look(machine.id), decision.change_machine(looked_at=step)
     if record.status is Status.HEALTH_CHECKING and record.probed_at != step:
         return CheckHealth(), decision.change(probed_at=step)
     return None
+
+
+def _put_off(refusal: Refusal | None, step: datetime) -> bool:
+    return refusal is not None and step < refusal.again_at
 
 
 def _last_probe_failed(record: Instance, step: datetime) -> bool:
@@ -82,25 +89,54 @@ def _finish(decision: Decision) -> Decision:
 
 
 def _next_look(decision: Decision) -> datetime:
-    """When it is likely to be up, or can be confirmed to be gone, where nothing else is waited for."""
+    """The first time at which something can be done or learned."""
+    record, now = decision.record, decision.now
+    times = [_task_due(decision, task) for task in record.cleanup.tasks]
+    if record.purchases.unsettled:
+        times.append(now + decision.policy.poll)
+    if record.operation and record.pending:
+        times.append(_refused_until(record.operation.refusal, now) or _machine_due(decision))
+    elif record.status in ON_THE_MOVE or record.machine.needs_look:
+        times.append(_machine_due(decision))
+    return max(now, min(times, default=now + decision.policy.poll))
+
+
+def _task_due(decision: Decision, task: CleanupTask) -> datetime:
+    """When Novita can be asked again, or a look can confirm that it is gone."""
+    if again_at := _refused_until(task.refusal, decision.now):
+        return again_at
+    if task.missing_at and task.action is Action.DELETE:
+        return task.missing_at + decision.policy.gone_after
+    own = task.machine_id == decision.record.machine.id
+    return (own and look_again_at(decision)) or decision.now + decision.policy.poll
+
+
+def _refused_until(refusal: Refusal | None, now: datetime) -> datetime | None:
+    return refusal.again_at if refusal and refusal.again_at > now else None
+
+
+def _machine_due(decision: Decision) -> datetime:
+    """When it is likely to be up; or, if it was not found, when it is looked for again."""
     record, machine, interval = decision.record, decision.record.machine, decision.policy.poll.total_seconds()
-    if gone_at := _all_gone_at(decision):
-        return max(gone_at, decision.now)
-    other_work = record.pending or record.cleanup.tasks or record.purchases.unsettled
-    if other_work or record.status is not Status.STARTING or machine.boot is None or machine.acted_at is None:
+    if again_at := look_again_at(decision):
+        return again_at
+    coming_up = record.status is Status.STARTING and not record.pending
+    if not coming_up or machine.boot is None or machine.acted_at is None:
         return decision.now + decision.policy.poll
     elapsed = (decision.now - machine.acted_at).total_seconds()
     at = next_look(plan_looks(machine.boot, interval), elapsed, interval)
     return machine.acted_at + timedelta(seconds=at)
 
 
-def _all_gone_at(decision: Decision) -> datetime | None:
-    """Where all that is left is to confirm that machines are gone: when a look can first do that."""
-    record, tasks = decision.record, decision.record.cleanup.tasks
-    if record.status not in OVER or record.purchases.unsettled or not all(task.missing_at for task in tasks):
+def look_again_at(decision: Decision) -> datetime | None:
+    """For a machine that was not found: when a second look can confirm that, then after waits that grow."""
+    machine, policy = decision.record.machine, decision.policy
+    if machine.first_missed_at is None:
         return None
-    missing = (task.missing_at + decision.policy.gone_after for task in tasks if task.missing_at)
-    return min(missing, default=None)
+    if machine.missing_since is None:
+        return max(decision.now, machine.first_missed_at + policy.gone_after)
+    missing_for = decision.now - machine.missing_since
+    return decision.now + min(max(missing_for, policy.poll), max(_LONGEST_LOOK_WAIT, policy.poll))
 
 
 def _end(decision: Decision) -> Decision:
@@ -121,7 +157,9 @@ def check_deadline(decision: Decision) -> Decision:
         return decision
     if record.status is Status.HEALTH_CHECKING:
         return fail(decision, Fault("HEALTH_CHECK_FAILED", "The application did not answer in time"))
-    return fail(decision, Fault("STARTUP_TIMEOUT", "The machine was not running in time"))
+    late = Fault("STARTUP_TIMEOUT", "The machine was not running in time")
+    # What was to be restarted, and was perhaps never asked, may run on: somebody may be using it.
+    return leave_as_it_was(decision, late) if record.pending is Action.RESTART else fail(decision, late)
 
 
 def give_up_buying(decision: Decision) -> Decision:
@@ -136,13 +174,36 @@ def give_up_buying(decision: Decision) -> Decision:
 
 
 def _may_be_up(decision: Decision, deadline: datetime) -> bool:
-    """Nobody has looked since the deadline: it may have come up in time. Novita may not let us look, and the
-    machine bills, so that this is not waited for long; the application can always be asked."""
+    """Nobody has looked since the deadline, so it may have come up in time: a deadline ends nothing unseen,
+    however long Novita does not let us look. Nor does our own lack of slots."""
     record = decision.record
     if record.status is Status.HEALTH_CHECKING:
         return record.probed_at is None or record.probed_at < deadline
-    looked = record.machine.seen_at is not None and record.machine.seen_at >= deadline
-    return not record.pending and not looked and decision.now < deadline + decision.policy.settle
+    if record.pending:
+        return record.waiting is not None and record.waiting.code == "RATE_LIMIT_EXCEEDED"
+    looks = (record.machine.seen_at, record.machine.last_missed_at)
+    return not any(looked and looked >= deadline for looked in looks)
+
+
+def leave_as_it_was(decision: Decision, fault: Fault) -> Decision:
+    """Nothing was done, as far as anybody knows. What was to be restarted may run on: the next look tells."""
+    if decision.record.pending is Action.RESTART:
+        decision = decision.change(deadline_at=decision.now + decision.policy.boot_wait)
+    else:
+        decision = decision.move(Status.EXITED, fault.code, fault, deadline_at=None)
+    return end_startup(decision, fault)
+
+
+def postpone(decision: Decision, fault: Fault, wait_seconds: float | None) -> Decision:
+    """What could not be done waits; what else there is to do, such as another machine to delete, does not."""
+    decision = decision.change(waiting=fault)
+    if decision.record.status is not Status.CREATING:
+        decision = set_aside(decision)
+        if more_to_do(decision):
+            return decision
+    poll = decision.policy.poll
+    wait = poll if wait_seconds is None else max(timedelta(seconds=wait_seconds), poll / 30)
+    return decision.wait_until(decision.now + wait)
 
 
 def fail(decision: Decision, fault: Fault) -> Decision:

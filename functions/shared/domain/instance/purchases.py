@@ -63,11 +63,11 @@ def name_not_listed(decision: Decision, purchase: Purchase, began: datetime) -> 
     return decision.change_purchases(unseen_at=None).ask(WriteOffPurchase(purchase))
 
 
-def unknown_machine(decision: Decision, machine_id: str, *, recorded: bool) -> Decision:
+def unknown_machine(decision: Decision, machine_id: str) -> Decision:
     """A machine that turned up late: the purchases decide whose it is; one too many is given back."""
     if machine_id == decision.record.machine.id:
         return decision
-    return decision.change_purchases(unsettled=True) if recorded else _give_back(decision, machine_id)
+    return decision.change_purchases(unsettled=True)
 
 
 def reappeared(decision: Decision, machine_id: str) -> Decision:
@@ -112,7 +112,7 @@ def _later(decision: Decision, at_most: datetime) -> Decision:
 
 def _bought(decision: Decision, purchase: Purchase, machine_id: str, read: PurchasesRead) -> Decision:
     record = decision.record
-    if machine_id == record.machine.id or machine_id in record.cleanup.gone:
+    if machine_id in (record.machine.id, *record.cleanup.gone, *record.cleanup.released):
         return decision
     if not wants_machine(record):
         return _give_back(decision, machine_id)
@@ -130,7 +130,7 @@ def _bought(decision: Decision, purchase: Purchase, machine_id: str, read: Purch
         acted_at=bought_at,
         boot=read.boot if just_now else None,
         looked_at=decision.step if just_now else record.machine.looked_at,
-    )
+    ).own(machine_id)
     if record.status is Status.FAILED:
         return decision
     asked_wait = record.spec.boot_wait_seconds

@@ -49,6 +49,16 @@ class Spec:
 
 
 @dataclass(frozen=True)
+class Refusal:
+    """Novita refuses to stop or delete a machine: it is asked again, after waits that grow."""
+
+    since: datetime
+    count: int
+    again_at: datetime
+    announced: bool = False  # that it is stuck
+
+
+@dataclass(frozen=True)
 class RentedMachine:
     """The machine at Novita: what it is, what was last seen of it, and when we asked and acted."""
 
@@ -65,8 +75,12 @@ class RentedMachine:
     spot_reclaim_at: datetime | None = None
     looked_at: datetime | None = None  # the step that last asked Novita for it
     seen_at: datetime | None = None  # when Novita last showed it
-    missing_at: datetime | None = None  # when a get first did not find it
     needs_look: bool = False  # it may be gone: a get by id is due
+    first_missed_at: datetime | None = None  # the first of the gets in a row that did not find it
+    last_missed_at: datetime | None = None
+    missed_seconds: float = 0  # for how long; an hour without a not-found does not count
+    missing_since: datetime | None = None  # confirmed by a second not-found, and announced
+    owned: bool = False  # an item of its own says whose machine it is
     acted_at: datetime | None = None  # when Novita last took an action of ours
 
 
@@ -90,6 +104,11 @@ class CleanupTask:
     asked_at: datetime | None = None
     missing_at: datetime | None = None
     checked_at: datetime | None = None
+    refusal: Refusal | None = None
+
+    @property
+    def stuck(self) -> bool:
+        return self.refusal is not None and self.refusal.announced
 
 
 @dataclass(frozen=True)
@@ -99,6 +118,7 @@ class Cleanup:
     tasks: tuple[CleanupTask, ...] = ()
     gone: tuple[str, ...] = ()  # machines of ours that Novita confirmed gone
     vanished: tuple[str, ...] = ()  # those of them whose end nobody asked for: never deleted if they reappear
+    released: tuple[str, ...] = ()  # no longer ours to look after, by a caller's word: never touched
 
     def task(self, machine_id: str | None) -> CleanupTask | None:
         return next((task for task in self.tasks if task.machine_id == machine_id), None)
@@ -117,6 +137,7 @@ class Operation:
     attempts: int = 0
     error: Fault | None = None
     pending: bool = False  # Novita has not taken its call yet
+    refusal: Refusal | None = None
     health_check: HealthCheck | None = None  # how a start is known to have succeeded
 
     @property
@@ -240,12 +261,38 @@ class Instance:
 
     @property
     def live_machine_id(self) -> str | None:
-        """The machine that it has, unless Novita has confirmed that it is no more."""
-        return None if self.machine.id in self.cleanup.gone else self.machine.id
+        """The machine that it has, unless Novita has confirmed that it is no more, or it was released."""
+        return None if self.machine.id in (*self.cleanup.gone, *self.cleanup.released) else self.machine.id
+
+    @property
+    def missing(self) -> bool:
+        """Its machine cannot be found, and nobody asked for its end."""
+        return self.machine.missing_since is not None and self.live_machine_id is not None
+
+    @property
+    def imported(self) -> bool:
+        return not self.spec.template_id
+
+    @property
+    def stuck(self) -> bool:
+        """Novita has refused for long to give a machine back, or to stop it."""
+        operation = self.operation if self.pending else None
+        refusal = operation.refusal if operation else None
+        return bool(refusal and refusal.announced) or any(task.stuck for task in self.cleanup.tasks)
+
+    @property
+    def may_have_machine(self) -> bool:
+        """Whether Novita may show a machine of it: what a comparison with Novita's list must know of."""
+        if self.cleanup.tasks or self.purchases.unsettled or self.status is Status.CREATING:
+            return True
+        if self.status is Status.TERMINATED:  # one that vanished is told of if it is back
+            return any(one in self.cleanup.gone for one in self.cleanup.vanished)
+        return self.live_machine_id is not None
 
     def gave_up(self, machine_id: str) -> bool:
-        """It ended because the machine had vanished: one that is back may be somebody else's."""
-        return self.status is Status.TERMINATED and machine_id in self.cleanup.vanished
+        """It ended without the machine's end being asked for: one that is back may be somebody else's."""
+        left = (*self.cleanup.vanished, *self.cleanup.released)
+        return self.status is Status.TERMINATED and machine_id in left
 
     @property
     def pending(self) -> Action | None:

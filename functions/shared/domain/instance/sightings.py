@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from functions.shared.domain.errors import Fault
 from functions.shared.domain.instance.boot_times import BootTime
-from functions.shared.domain.instance.decision import Decision, Policy
+from functions.shared.domain.instance.decision import Decision
 from functions.shared.domain.instance.health import probe_targets
 from functions.shared.domain.instance.machine import (
     Endpoint,
@@ -14,14 +14,20 @@ from functions.shared.domain.instance.machine import (
     has_addresses,
     machine_state,
 )
-from functions.shared.domain.instance.progress import end_startup, fail
+from functions.shared.domain.instance.observations import NotFoundById
+from functions.shared.domain.instance.progress import end_startup, fail, postpone
 from functions.shared.domain.instance.record import Action, CleanupTask, Instance
-from functions.shared.domain.instance.status import COMING_UP, OFF, OVER, Status
+from functions.shared.domain.instance.status import COMING_UP, OFF, Status
 
 _LEAVING = frozenset({"toRemove", "removing", "toStop", "stopping"})  # Novita's words
 
 
+_LONGEST_GAP = timedelta(hours=1)  # a longer time without a not-found does not count as missing
+
+
 def seen(decision: Decision, machine: Machine, began: datetime) -> Decision:
+    if machine_state(machine) is MachineState.GONE:
+        return _removed(decision, machine.id, began)
     if task := decision.record.cleanup.task(machine.id):
         decision = _task_seen(decision, task, machine, began)
     record, known = decision.record, decision.record.machine
@@ -30,18 +36,19 @@ def seen(decision: Decision, machine: Machine, began: datetime) -> Decision:
     decision = decision.change_machine(looked_at=decision.step)
     if stale(decision, began):
         return decision
-    if machine_state(machine) is MachineState.GONE:
-        return gone(decision, machine.id)
-    decision = decision.change_machine(
-        seen_at=max(began, known.seen_at or began),
-        missing_at=None,
-        needs_look=False,
-        novita_status=machine.status,
-        region=machine.region or known.region,
-        endpoints=known_endpoints(machine.endpoints, known.endpoints),
-        spot_status=machine.spot_status,
-        spot_reclaim_at=machine.spot_reclaim_at,
-    ).change(waiting=record.waiting if record.pending or record.cleanup.tasks else None)
+    decision = (
+        found(decision)
+        .change_machine(
+            seen_at=max(began, known.seen_at or began),
+            needs_look=False,
+            novita_status=machine.status,
+            region=machine.region or known.region,
+            endpoints=known_endpoints(machine.endpoints, known.endpoints),
+            spot_status=machine.spot_status,
+            spot_reclaim_at=machine.spot_reclaim_at,
+        )
+        .change(waiting=record.waiting if record.pending or record.cleanup.tasks else None)
+    )
     if record.pending:
         if not _as_asked(record, machine):
             return decision
@@ -60,22 +67,74 @@ def _as_asked(record: Instance, machine: Machine) -> bool:
     return record.pending is Action.STOP and machine_state(machine) is MachineState.EXITED
 
 
-def not_found(decision: Decision, machine_id: str, began: datetime) -> Decision:
-    record, policy = decision.record, decision.policy
-    if task := record.cleanup.task(machine_id):
-        current = began >= task.seen_at and (task.asked_at is None or began > task.asked_at)
-        if current and _confirmed_gone(task.missing_at, began, policy):
-            return gone(decision, machine_id)
-        missing_at = task.missing_at or began if current else task.missing_at
-        decision = decision.with_task(replace(task, missing_at=missing_at, checked_at=decision.step))
-    if machine_id != record.live_machine_id:
-        return decision
-    decision = decision.change_machine(looked_at=decision.step)
-    if stale(decision, began):
-        return decision
-    if _confirmed_gone(record.machine.missing_at, began, policy):
+def not_found(decision: Decision, missed: NotFoundById) -> Decision:
+    """Novita knows no such machine: twice, well apart, it is gone if its end was asked for, else missing."""
+    machine_id, began = missed.machine_id, missed.began
+    task = decision.record.cleanup.task(machine_id)
+    ending = task if task and task.action is Action.DELETE else None
+    if not missed.with_reason and not (missed.unlisted and ending and ending.asked_at):
+        fault = missed.fault or Fault("NOVITA_UNAVAILABLE", "Novita's not-found has no reason")
+        return postpone(decision, fault, None)
+    if ending:
+        return _end_missed(decision, ending, began)
+    if task:
+        decision = decision.with_task(replace(task, checked_at=decision.step))
+    return _missed(decision, began) if machine_id == decision.record.live_machine_id else decision
+
+
+def _removed(decision: Decision, machine_id: str, began: datetime) -> Decision:
+    """Novita's own word for a machine that is no more. Where its end was asked for, that is all there is to
+    know; where not, it is missing like any other."""
+    task = decision.record.cleanup.task(machine_id)
+    if task and task.action is Action.DELETE and (task.asked_at is None or began > task.asked_at):
         return gone(decision, machine_id)
-    return decision.change_machine(missing_at=record.machine.missing_at or began, needs_look=True)
+    return not_found(decision, NotFoundById(machine_id, began))
+
+
+def _end_missed(decision: Decision, task: CleanupTask, began: datetime) -> Decision:
+    current = began >= task.seen_at and (task.asked_at is None or began > task.asked_at)
+    if current and task.missing_at and began - task.missing_at >= decision.policy.gone_after:
+        return gone(decision, task.machine_id)
+    missing_at = task.missing_at or began if current else task.missing_at
+    decision = decision.with_task(
+        replace(task, missing_at=missing_at, checked_at=decision.step, refusal=None)
+    )
+    own = task.machine_id == decision.record.live_machine_id
+    return decision.change_machine(looked_at=decision.step) if own else decision
+
+
+def _missed(decision: Decision, began: datetime) -> Decision:
+    """Counted from the first not-found, not from when it was last seen: sweeps that see a machine at rest do
+    not write that down."""
+    decision = decision.change_machine(looked_at=decision.step)
+    machine = decision.record.machine
+    last, first = machine.last_missed_at or began, machine.first_missed_at or began
+    if stale(decision, began) or began < last:
+        return decision
+    gap = began - last
+    decision = decision.change_machine(
+        needs_look=True,
+        first_missed_at=first,
+        last_missed_at=began,
+        missed_seconds=machine.missed_seconds + (gap.total_seconds() if gap <= _LONGEST_GAP else 0),
+    )
+    if decision.record.machine.missed_seconds >= decision.policy.vanished_after.total_seconds():
+        return _vanished(decision)
+    if machine.missing_since is None and began - first >= decision.policy.gone_after:
+        decision = decision.change_machine(missing_since=first)
+        return decision.add_event("instance.missing", "Novita does not find its machine")
+    return decision
+
+
+def found(decision: Decision) -> Decision:
+    """Its machine is there, whatever was thought."""
+    machine = decision.record.machine
+    if machine.first_missed_at is None:
+        return decision
+    decision = decision.change_machine(
+        first_missed_at=None, last_missed_at=None, missed_seconds=0, missing_since=None
+    )
+    return decision.add_event("instance.found") if machine.missing_since else decision
 
 
 def not_listed(decision: Decision, machine_id: str, began: datetime) -> Decision:
@@ -86,25 +145,26 @@ def not_listed(decision: Decision, machine_id: str, began: datetime) -> Decision
 
 
 def gone(decision: Decision, machine_id: str) -> Decision:
-    """Novita has confirmed that the machine is no more."""
-    task = decision.record.cleanup.task(machine_id)
+    """Novita has confirmed that a machine is no more whose end was asked for."""
     decision = decision.without_task(machine_id)
-    cleanup = decision.record.cleanup
-    decision = decision.change_cleanup(gone=(*cleanup.gone, machine_id))
-    if task is None or task.action is not Action.DELETE:
-        decision = decision.change_cleanup(vanished=(*cleanup.vanished, machine_id))
+    decision = decision.change_cleanup(gone=(*decision.record.cleanup.gone, machine_id))
     if machine_id != decision.record.machine.id:
         return decision
-    decision = decision.change_machine(missing_at=None, needs_look=False, novita_status="removed")
+    return decision.change_machine(novita_status="removed", needs_look=False)
+
+
+def _vanished(decision: Decision) -> Decision:
+    """It was looked for long enough, and nobody had asked for its end."""
+    machine_id = decision.record.machine.id or ""
+    decision = gone(decision, machine_id)
+    decision = decision.change_cleanup(vanished=(*decision.record.cleanup.vanished, machine_id))
     record = decision.record
+    fault = Fault("INSTANCE_NOT_FOUND", "Its machine vanished at Novita")
     if record.coming_up:
         return fail(decision, Fault("STARTUP_FAILED", "The machine vanished at Novita before it was ready"))
-    if record.status in OVER:
-        return decision
-    fault = Fault("INSTANCE_NOT_FOUND", "The machine is gone at Novita")
     unfinished = record.cleanup.tasks or record.purchases.unsettled  # terminated means that nothing is left
     after = Status.DELETING if unfinished else Status.TERMINATED
-    return decision.move_operation("failed", fault).move(after, fault.message, deadline_at=None)
+    return decision.move_operation("failed", fault).move(after, "vanished", deadline_at=None)
 
 
 def ready(decision: Decision) -> Decision:
@@ -145,6 +205,12 @@ def last_action_at(record: Instance, machine_id: str) -> datetime:
     return max((*asked, *acted), default=record.created_at)
 
 
+def end_taken(record: Instance, machine_id: str) -> bool:
+    """Novita took its delete: that it is not there any more is what is waited for."""
+    task = record.cleanup.task(machine_id)
+    return task is not None and task.action is Action.DELETE and task.asked_at is not None
+
+
 def list_suffices(record: Instance, machine: Machine) -> bool:
     """Whether the list's word is enough. It may lack addresses, and it may lag: that a machine runs is only
     believed where it never ran before, and that it is gone never."""
@@ -164,12 +230,6 @@ def stale(decision: Decision, began: datetime) -> bool:
     before something newer that is known already."""
     acted_at, seen_at = decision.record.machine.acted_at, decision.record.machine.seen_at
     return (acted_at is not None and began <= acted_at) or (seen_at is not None and began < seen_at)
-
-
-def _confirmed_gone(missing_at: datetime | None, began: datetime, policy: Policy) -> bool:
-    """Not found, and not found again long after. Counted from the first not-found, not from when it was last
-    seen: sweeps that see a machine at rest do not write that down."""
-    return missing_at is not None and began - missing_at >= policy.gone_after
 
 
 def _follow(decision: Decision, machine: Machine, began: datetime) -> Decision:
@@ -245,10 +305,7 @@ def _stop_again(decision: Decision, began: datetime) -> Decision:
 def _task_seen(decision: Decision, task: CleanupTask, machine: Machine, began: datetime) -> Decision:
     if task.asked_at and began <= task.asked_at:
         return decision.with_task(replace(task, checked_at=decision.step))
-    state = machine_state(machine)
-    if state is MachineState.GONE:
-        return gone(decision, machine.id)
-    if task.action is Action.STOP and state is MachineState.EXITED:
+    if task.action is Action.STOP and machine_state(machine) is MachineState.EXITED:
         return decision.without_task(machine.id)
     # Still there long after Novita took the call: ask once more.
     overdue = task.asked_at is not None and began - task.asked_at >= decision.policy.settle

@@ -30,14 +30,15 @@ MEANING: dict[Status, str] = {
     Status.MIGRATING: "Novita is moving it to another host",
     Status.FAILED: "it did not come up; `error` says why, `cleanup` what is still to be given back",
     Status.DELETING: "told to go; not confirmed yet, or a purchase may still turn up",
-    Status.TERMINATED: "gone, confirmed by Novita",
+    Status.TERMINATED: "gone, confirmed by Novita; or not found for VANISHED_AFTER; or released",
 }
 
 _LIVE_ENDS = {Status.EXITED, Status.MIGRATING, Status.STOPPING, Status.DELETING}
 # A machine that was off can be seen on again: somebody started it at Novita's console.
 _OFF_ENDS = {Status.STARTING, Status.RUNNING, Status.MIGRATING, Status.DELETING, Status.TERMINATED}
 
-# A machine that vanishes before it was of use has failed; one that vanishes later is terminated.
+# A machine that vanishes before it was of use has failed; one that vanishes later, or was kept after a
+# failure, is terminated.
 NEXT: dict[Status, frozenset[Status]] = {
     Status.CREATING: frozenset({Status.STARTING, Status.FAILED, Status.DELETING}),
     Status.STARTING: frozenset({Status.RUNNING, Status.FAILED} | _LIVE_ENDS),
@@ -51,7 +52,9 @@ NEXT: dict[Status, frozenset[Status]] = {
     Status.EXITED: frozenset(_OFF_ENDS),
     Status.MIGRATING: frozenset({Status.RUNNING, Status.FAILED, Status.TERMINATED} | _LIVE_ENDS)
     - {Status.MIGRATING},
-    Status.FAILED: frozenset({Status.CREATING, Status.STARTING, Status.STOPPING, Status.DELETING}),
+    Status.FAILED: frozenset(
+        {Status.CREATING, Status.STARTING, Status.STOPPING, Status.DELETING, Status.TERMINATED}
+    ),
     Status.DELETING: frozenset({Status.TERMINATED}),
     Status.TERMINATED: frozenset(),
 }

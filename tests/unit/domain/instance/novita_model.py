@@ -338,7 +338,7 @@ class Model:
                 self.purchases[purchase.number] = replace(
                     purchase, outcome=PurchaseOutcome.BOUGHT, machine_id=machine.id, ended_at=self.now
                 )
-                self.observe(UnknownMachine(machine.id, recorded=True))
+                self.observe(UnknownMachine(machine.id))
 
     def last_retry_failed(self) -> None:
         if self.record.next_check_at is not None:
