@@ -44,7 +44,7 @@ def changed(record: Instance, **changes: Any) -> Instance:
         "machine": {one.name: one.name for one in fields(RentedMachine)} | {"machine_id": "id"},
         "purchases": {"purchases": "count", "unsettled": "unsettled", "unseen_at": "unseen_at"}
         | {"read_at": "read_at"},
-        "cleanup": {"tasks": "tasks", "gone": "gone", "vanished": "vanished"},
+        "cleanup": {name: name for name in ("tasks", "gone", "vanished", "released")},
     }
     parts["machine"].pop("id")
     for part, names in parts.items():

@@ -131,6 +131,12 @@ class NovitaCall:
 
 
 @dataclass(frozen=True)
+class NovitaKey:
+    value: str = field(repr=False)
+    version: str = ""  # of the secret that holds it
+
+
+@dataclass(frozen=True)
 class NovitaResponse:
     status: int
     body: Any = field(default=None, repr=False)  # parsed JSON; None where it is none

@@ -13,10 +13,9 @@ from functions.shared.domain.instance.machine import Connection, Machine
 from functions.shared.domain.market import Order, Product, RegistryAuth, Template
 from functions.shared.novita import payloads
 from functions.shared.novita.attempts import Attempts, CallCircuits, CallSlots, CallTimeouts
-from functions.shared.novita.calls import NovitaCall, ReasonMeaning, Repeat, meaning_of, unreadable
+from functions.shared.novita.calls import NovitaCall, NovitaKey, ReasonMeaning, Repeat, meaning_of, unreadable
 from functions.shared.novita.payloads import integer, text
 from functions.shared.novita.transport import Transport
-from functions.shared.platform.aws import Secret
 from functions.shared.platform.observability import logger
 
 # As few calls as can be: a list of 1,000 is two, and 500 machines of 16 kB are still an answer that is read.
@@ -94,7 +93,7 @@ class Novita:
         self,
         base_url: str,
         *,
-        key: Callable[[], Secret],
+        key: Callable[[], NovitaKey],
         correlation: Callable[[], str],
         circuits: CallCircuits,
         limiter: CallSlots,

@@ -31,9 +31,8 @@ from urllib3.util.connection import allowed_gai_family, create_connection
 
 from functions.shared.domain.errors import NotNow, NovitaRefused
 from functions.shared.domain.resilience import retry_after_seconds
-from functions.shared.novita.calls import NoResponse, NovitaCall, NovitaResponse
+from functions.shared.novita.calls import NoResponse, NovitaCall, NovitaKey, NovitaResponse
 from functions.shared.outbound.http import first_reached
-from functions.shared.platform.aws import Secret
 from functions.shared.platform.observability import logger
 
 
@@ -173,7 +172,7 @@ class Transport:
         self,
         base_url: str,
         *,
-        key: Callable[[], Secret],
+        key: Callable[[], NovitaKey],
         correlation: Callable[[], str],
         clock: Callable[[], float],
         now: Callable[[], datetime],
@@ -202,7 +201,7 @@ class Transport:
             return _lost(error)
 
     def _exchange(
-        self, session: requests.Session, call: NovitaCall, key: Secret, limits: Any, until: float
+        self, session: requests.Session, call: NovitaCall, key: NovitaKey, limits: Any, until: float
     ) -> NovitaResponse | NoResponse:
         response = session.request(
             call.method,
@@ -236,17 +235,17 @@ class Transport:
         correlation = self._correlation()
         return headers | ({"X-Correlation-ID": correlation} if _CORRELATION.fullmatch(correlation) else {})
 
-    def _usable_key(self) -> Secret:
+    def _usable_key(self) -> NovitaKey:
         """A key that no header can carry would be repeated in the error about it."""
         try:
-            secret = self._key()
-            key = secret.value.strip()
+            given = self._key()
+            key = given.value.strip()
         except (ClientError, BotoCoreError) as error:
             logger.warning("novita key not read", error=type(error).__name__)
             raise NotNow("NOVITA_UNAVAILABLE", "The Novita key cannot be read; nothing was sent") from error
         if not _KEY.fullmatch(key):
             raise NovitaRefused("NOVITA_AUTHENTICATION_FAILED", "The Novita key is empty or not a key")
-        return Secret(key, secret.version)
+        return NovitaKey(key, given.version)
 
     def _warm_session(self) -> requests.Session:
         now = self._now()

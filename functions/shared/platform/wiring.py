@@ -232,12 +232,17 @@ class Wiring:
     @cached_property
     def novita(self) -> "Novita":
         from functions.shared.novita.attempts import CallTimeouts
+        from functions.shared.novita.calls import NovitaKey
         from functions.shared.novita.client import Novita
+
+        def key() -> NovitaKey:
+            secret = self.secrets.read(s.novita_secret_id)
+            return NovitaKey(secret.value, secret.version)
 
         s = self.settings
         return Novita(
             s.novita_api_base_url,
-            key=lambda: self.secrets.read(s.novita_secret_id),
+            key=key,
             proven=self.key_trust.proven,
             correlation=correlation_id,
             circuits=self.circuits,

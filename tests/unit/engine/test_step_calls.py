@@ -1,5 +1,6 @@
 """What is told to decide of a call: of one that was perhaps made, and of one for which there was no time."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,12 +8,30 @@ import pytest
 from functions.shared.domain.errors import Fault, NotNow, NovitaForNow, OutcomeUnclear
 from functions.shared.domain.instance.decide import decide
 from functions.shared.domain.instance.decision import Decision
-from functions.shared.domain.instance.observations import Act, CallPostponed, CallUnclear, Look, Seen
+from functions.shared.domain.instance.observations import (
+    Act,
+    CallPostponed,
+    CallUnclear,
+    Look,
+    OwnedByAnother,
+    Seen,
+    Tick,
+)
 from functions.shared.domain.instance.record import Action, Instance
 from functions.shared.domain.instance.status import Status
 from functions.shared.engine.step import StepCalls, combined
 from functions.shared.platform.invocation import TimeBudget
-from tests.unit.builders import NOW, OWN, POLICY, after, deciding, new_instance, new_machine, new_operation
+from tests.unit.builders import (
+    NOW,
+    OWN,
+    POLICY,
+    after,
+    deciding,
+    new_instance,
+    new_machine,
+    new_operation,
+    new_task,
+)
 
 UNCLEAR = OutcomeUnclear("NOVITA_TIMEOUT", "no answer")
 DOWN = NovitaForNow("NOVITA_UNAVAILABLE", "no answer")
@@ -33,13 +52,32 @@ class Deaf:
         return fail
 
 
-def _calls(novita: Any, time_left: float = 90.0) -> StepCalls:
+class Stored:
+    """Saves what it is given, and knows whose a machine is."""
+
+    def __init__(self, owner: str | None = None) -> None:
+        self._owner = owner
+        self.attempts: list[int] = []  # of the operation, at each save
+
+    def save(self, decision: Decision) -> Instance:
+        operation = decision.record.operation
+        self.attempts.append(operation.attempts if operation else 0)
+        return replace(decision.record, version=decision.record.version + 1)
+
+    def owner(self, _: str) -> str | None:
+        return self._owner
+
+
+def _calls(novita: Any, time_left: float = 90.0, stored: Any = None) -> StepCalls:
     unused: Any = None
-    return StepCalls(unused, novita, unused, lambda: NOW, TimeBudget(lambda: time_left))
+    budget = TimeBudget(lambda: time_left)
+    return StepCalls(stored or Stored(), novita, unused, unused, lambda: NOW, budget)
 
 
-def _acted(record: Instance, action: Action, error: Exception) -> tuple[Decision, Any]:
-    return _calls(Deaf(error)).handlers()[Act](deciding(record), Act(action, OWN))
+def _acted(
+    record: Instance, action: Action, error: Exception, stored: Stored | None = None
+) -> tuple[Decision, Any]:
+    return _calls(Deaf(error), stored=stored).handlers()[Act](deciding(record), Act(action, OWN))
 
 
 def _restarting() -> Instance:
@@ -78,6 +116,39 @@ def test_a_restart_that_was_perhaps_made_is_asked_for_once_more_and_then_not_sai
     assert (ended.call, ended.record.pending) == (Look(OWN), None)
     assert looked.record.status is status
     assert not isinstance(looked.call, Act)
+
+
+def test_a_restart_is_counted_before_it_is_sent_so_that_a_function_that_dies_has_counted_it() -> None:
+    stored = Stored()
+
+    class Dead(Exception):
+        pass
+
+    with pytest.raises(Dead):
+        _acted(_restarting(), Action.RESTART, Dead(), stored)
+
+    assert stored.attempts == [1]
+
+
+def test_a_restart_that_was_sent_twice_and_never_answered_is_given_up() -> None:
+    operation = new_operation(Action.RESTART, attempts=2)
+    record = new_instance(Status.STARTING, pending=Action.RESTART, ready_at=NOW, operation=operation)
+
+    decision = decide(record, Tick(), NOW, POLICY)
+
+    assert [event.type for event in decision.events] == ["startup.failed"]
+    assert (decision.record.pending, decision.call) == (None, Look(OWN))
+
+
+def test_a_machine_that_belongs_to_another_by_now_is_not_deleted() -> None:
+    record, novita = new_instance(Status.DELETING, tasks=(new_task(),)), Deaf(DOWN)
+
+    theirs = _calls(novita, stored=Stored("inst_other")).handlers()[Act]
+    ours = _calls(novita, stored=Stored(record.id)).handlers()[Act]
+
+    assert theirs(deciding(record), Act(Action.DELETE, OWN))[1] == OwnedByAnother(OWN)
+    assert novita.given == []
+    assert isinstance(ours(deciding(record), Act(Action.DELETE, OWN))[1], CallPostponed)
 
 
 def test_a_restart_that_was_not_sent_is_no_attempt() -> None:

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from functions.shared.domain.errors import NotNow, NovitaForNow, OstlerError, OutcomeUnclear
+from functions.shared.domain.errors import (
+    AbsentWithoutReason,
+    MachineNotFound,
+    NotNow,
+    NovitaForNow,
+    OstlerError,
+    OutcomeUnclear,
+)
 from functions.shared.domain.resilience import CallPermit, Circuit, Permit, ProbePermit, RefusedPermit
 from functions.shared.novita.attempts import FAIR_SECONDS, PROBE, Attempts, CallTimeouts, Lane
 from functions.shared.novita.calls import NoResponse, NovitaCall, NovitaResponse, Repeat
@@ -39,6 +46,7 @@ class Harness:
     probing: list[bool] = field(default_factory=list)  # whether the caller may probe
     slots: list[str] = field(default_factory=list)
     pauses: list[float] = field(default_factory=list)
+    proven: bool = True  # the key
 
     def send(
         self, call: NovitaCall, *, connect_timeout: float, read_timeout: float, at_most: float
@@ -90,6 +98,7 @@ class Harness:
             wait=self.wait,
             clock=lambda: self.time,
             random=lambda: chance,
+            proven=lambda _: self.proven,
         )
         began = self.time
         try:
@@ -378,3 +387,41 @@ def test_stop_and_delete_must_pass_and_use_the_slots_kept_for_them() -> None:
     assert harness.make(STOP) == FINE
     assert harness.asked == [("actions", True)]
     assert harness.slots == ["urgent"]
+
+
+NOT_FOUND = NovitaResponse(400, {"reason": "RESOURCE_NOT_FOUND", "message": "no such instance"})
+LOOK = NovitaCall("show machine m-1", "GET", "/gpu/instance", machine_id="m-1")
+
+
+def test_a_not_found_is_believed_from_a_proven_key_through_a_closed_circuit() -> None:
+    assert isinstance(Harness([NOT_FOUND]).make(LOOK), MachineNotFound)
+
+
+def test_a_not_found_from_an_unproven_key_is_no_answer_and_is_not_held_against_novita() -> None:
+    harness = Harness([NOT_FOUND], proven=False)
+
+    error = harness.make(LOOK)
+
+    assert isinstance(error, NovitaForNow)
+    assert error.code == "NOVITA_AUTHENTICATION_FAILED"
+    assert harness.told == ["CallPermit succeeded"]
+    assert len(harness.sent) == 1
+
+
+def test_a_not_found_that_passed_an_open_circuit_is_no_answer() -> None:
+    harness = Harness([NOT_FOUND], permits=[CallPermit("actions", None)])
+
+    error = harness.make(replace(STOP, machine_id="m-1"))
+
+    assert isinstance(error, NovitaForNow)
+    assert error.code == "CIRCUIT_BREAKER_OPEN"
+
+
+def test_a_bare_404_counts_against_the_circuit_unless_a_delete_was_taken() -> None:
+    unexpected, expected = Harness([NovitaResponse(404)]), Harness([NovitaResponse(404)])
+
+    assert isinstance(unexpected.make(LOOK), AbsentWithoutReason)
+    assert isinstance(expected.make(replace(LOOK, absence_expected=True)), AbsentWithoutReason)
+
+    assert unexpected.told == ["CallPermit failed"] * 3
+    assert expected.told == ["CallPermit succeeded"]

@@ -11,7 +11,9 @@ def assert_follows(before: Instance, decision: Decision) -> None:
     status = before.status
     for number, event in enumerate(decision.events, before.sequence + 1):
         assert event.sequence == number, "a gap in the numbers of events"
-        if event.type.startswith("instance."):
+        if event.type in ("instance.missing", "instance.found"):
+            assert event.status is status, "missing or found is no change of status"
+        elif event.type.startswith("instance."):
             assert event.status in NEXT[status], f"{status} cannot become {event.status}"
             assert event.type == f"instance.{event.status}"
             status = event.status

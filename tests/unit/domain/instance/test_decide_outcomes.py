@@ -1,7 +1,7 @@
 """What follows from how a call went: taken, refused, postponed, and what the application answered."""
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ from functions.shared.domain.instance.observations import (
     FindByName,
     HealthChecked,
     Look,
+    OwnedByAnother,
     Seen,
     Tick,
 )
@@ -149,25 +150,53 @@ def test_an_action_in_the_wrong_state_may_have_been_done_already_so_a_look_tells
     assert decision.record.next_check_at == after(30)
 
 
-def test_a_refused_stop_is_asked_for_again_unless_the_machine_is_off() -> None:
-    decision = decide(stopping(), CallRefused(NO, Act(Action.STOP, OWN)), NOW, POLICY)
-    on = decide(decision.record, Seen(new_machine("running"), NOW), NOW, POLICY)
-    off = decide(decision.record, Seen(new_machine("exited"), NOW), NOW, POLICY)
-
-    assert decision.call == Look(OWN)
-    assert (on.record.pending, on.record.waiting, on.record.next_check_at) == (Action.STOP, NO, after(30))
-    assert (off.record.status, off.record.pending, off.record.at_rest) == (Status.STOPPED, None, True)
+ENDING = [
+    (new_instance(Status.STOPPING, pending=Action.STOP, operation=new_operation(Action.STOP)), Action.STOP),
+    (new_instance(Status.FAILED, tasks=(new_task(Action.STOP),)), Action.STOP),
+    (new_instance(Status.DELETING, tasks=(new_task(),)), Action.DELETE),
+]
 
 
-@pytest.mark.parametrize("wrong_state", [False, True])
+@pytest.mark.parametrize(("record", "action"), ENDING)
+def test_a_refused_end_is_asked_for_again_after_waits_that_grow_and_told_of_once(
+    record: Instance, action: Action
+) -> None:
+    now, calls, told = NOW, 0, []
+    while now < NOW + timedelta(hours=24):
+        asked = decide(record, Tick(), now, POLICY)
+        if asked.call:
+            assert asked.call == Act(action, OWN)
+            calls += 1
+            asked = decide(asked.record, CallRefused(NO, Act(action, OWN)), now, POLICY, step=asked.step)
+            told += [event.type for event in asked.events]
+        record = asked.record
+        assert record.next_check_at is not None
+        assert timedelta() < record.next_check_at - now <= timedelta(hours=1)
+        now = record.next_check_at
+
+    assert calls <= 40
+    assert told == ["cleanup.stuck"]
+    assert record.stuck
+
+
+@pytest.mark.parametrize(("record", "action"), ENDING)
+def test_the_yes_after_a_refusal_is_followed_as_any_other(record: Instance, action: Action) -> None:
+    refused = decide(record, CallRefused(NO, Act(action, OWN)), NOW, POLICY).record
+
+    taken = decide(refused, ActionTaken(Act(action, OWN), after(40)), after(40), POLICY, step=after(40))
+
+    assert (taken.record.stuck, taken.record.waiting) == (False, None)
+    assert decide(taken.record, Tick(), after(70), POLICY).call == Look(OWN)
+
+
 @pytest.mark.parametrize(("action", "done"), [(Action.DELETE, "removed"), (Action.STOP, "exited")])
-def test_a_refused_clean_up_is_asked_for_again_unless_a_look_shows_it_done(
-    action: Action, done: str, wrong_state: bool
+def test_a_clean_up_refused_for_its_state_is_asked_for_again_unless_a_look_shows_it_done(
+    action: Action, done: str
 ) -> None:
     """A machine that is off already refuses to be stopped: asking for ever would never come to rest."""
     record = new_instance(Status.FAILED, tasks=(new_task(action),))
 
-    decision = decide(record, CallRefused(NO, Act(action, OWN), wrong_state=wrong_state), NOW, POLICY)
+    decision = decide(record, CallRefused(NO, Act(action, OWN), wrong_state=True), NOW, POLICY)
     still = decide(decision.record, Seen(new_machine("running"), NOW), NOW, POLICY)
     over = decide(decision.record, Seen(new_machine(done), NOW), NOW, POLICY)
 
@@ -175,6 +204,15 @@ def test_a_refused_clean_up_is_asked_for_again_unless_a_look_shows_it_done(
     assert (still.call, still.record.next_check_at, still.record.waiting) == (None, after(30), NO)
     assert decide(still.record, Tick(), after(30), POLICY).call == Act(action, OWN)
     assert over.record.at_rest
+
+
+def test_a_machine_that_another_instance_has_by_now_is_left_to_it() -> None:
+    record = new_instance(Status.DELETING, tasks=(new_task(),), operation=new_operation(Action.DELETE))
+
+    decision = decide(record, OwnedByAnother(OWN), NOW, POLICY)
+
+    assert (decision.record.status, decision.call) == (Status.TERMINATED, None)
+    assert decision.record.cleanup.released == (OWN,)
 
 
 @pytest.mark.parametrize("status", Status)

@@ -85,7 +85,7 @@ observations: st.SearchStrategy[Callable[[datetime], Observation]] = st.one_of(
     ),
     machine_ids.map(lambda id_: lambda began: NotFoundById(id_, began)),
     machine_ids.map(lambda id_: lambda began: NotListed(id_, began)),
-    st.builds(lambda id_, booked: lambda _: UnknownMachine(id_, booked), machine_ids, st.booleans()),
+    st.builds(lambda id_: lambda _: UnknownMachine(id_), machine_ids),
     machine_ids.map(lambda id_: lambda _: Reappeared(id_)),
     st.sampled_from(list(Queue)).map(lambda queue: lambda _: DeadLettered(queue, FAULT)),
     acts.map(lambda act: lambda began: ActionTaken(act, began)),

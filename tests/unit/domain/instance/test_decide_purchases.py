@@ -211,21 +211,25 @@ def test_a_machine_found_by_its_mark_makes_the_instance_read_its_purchases() -> 
     for status in Status:
         record = new_instance(status, gone=(OWN,) if status is Status.TERMINATED else ())
 
-        decision = decide(record, UnknownMachine("m-late", recorded=True), NOW, POLICY)
+        decision = decide(record, UnknownMachine("m-late"), NOW, POLICY)
 
         assert decision.call == ReadPurchases()
         assert decision.record.purchases.unsettled
 
 
-def test_a_machine_that_no_purchase_explains_is_given_back_but_never_the_instances_own() -> None:
-    record = new_instance(Status.RUNNING)
+def test_its_own_machine_is_never_unknown_to_it() -> None:
+    own = decide(new_instance(Status.RUNNING), UnknownMachine(OWN), NOW, POLICY)
 
-    other = decide(record, UnknownMachine("m-copy", recorded=False), NOW, POLICY)
-    own = decide(record, UnknownMachine(OWN, recorded=False), NOW, POLICY)
-
-    assert other.call == Act(Action.DELETE, "m-copy")
     assert own.record.cleanup.tasks == ()
     assert own.record.at_rest
+
+
+def test_a_machine_that_was_released_is_not_given_back_when_the_purchases_are_read() -> None:
+    record = new_instance(Status.TERMINATED, released=(OWN,), machine_id=None, unsettled=True)
+
+    decision = decide(record, PurchasesRead((BOUGHT,)), NOW, POLICY)
+
+    assert (decision.record.cleanup.tasks, decision.call, decision.record.at_rest) == ((), None, True)
 
 
 @pytest.mark.parametrize("status", [Status.TERMINATED, Status.FAILED, Status.DELETING])
@@ -240,8 +244,9 @@ def test_a_machine_that_was_deleted_and_comes_back_is_deleted_again(status: Stat
 
 
 def test_a_machine_that_vanished_and_comes_back_is_told_of_once_and_never_deleted() -> None:
-    record = new_instance(Status.READY, next_check_at=None, missing_at=ago(600), seen_at=ago(900))
-    ended = decide(record, NotFoundById(OWN, ago(1)), NOW, POLICY).record
+    missed = {"first_missed_at": ago(90000), "last_missed_at": ago(600), "missed_seconds": 89000.0}
+    record = new_instance(Status.READY, next_check_at=None, seen_at=ago(90001), **missed)
+    ended = decide(changed(record, acted_at=ago(90002)), NotFoundById(OWN, ago(1)), NOW, POLICY).record
     assert (ended.status, ended.cleanup.vanished) == (Status.TERMINATED, (OWN,))
 
     decision = decide(ended, Reappeared(OWN), after(60), POLICY)

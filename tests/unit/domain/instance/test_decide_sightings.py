@@ -6,10 +6,18 @@ from typing import Any
 
 import pytest
 
+from functions.shared.domain.errors import Fault
 from functions.shared.domain.instance.decide import decide
 from functions.shared.domain.instance.decision import Decision
 from functions.shared.domain.instance.health import HealthCheck
-from functions.shared.domain.instance.observations import Act, NotFoundById, NotListed, Observation, Seen
+from functions.shared.domain.instance.observations import (
+    Act,
+    NotFoundById,
+    NotListed,
+    Observation,
+    Seen,
+    Tick,
+)
 from functions.shared.domain.instance.record import Action, Instance, Operation
 from functions.shared.domain.instance.status import Status
 from tests.unit.builders import (
@@ -92,32 +100,28 @@ SITUATIONS: dict[str, Instance] = {
 
 RUN, GO_CHECK = ("instance.running",), ("instance.running", "instance.health_checking")
 EXIT, MOVE, END = ("instance.exited",), ("instance.migrating",), ("instance.terminated",)
-FAIL = ("instance.failed",)
-NO_START = ("instance.failed", "startup.failed")
 EXIT_AGAIN = ("instance.exited", "startup.failed")
 
 # What is announced when Novita shows the machine so; what is not here announces nothing.
 SHOWN: dict[str, dict[str, tuple[str, ...]]] = {
-    "first boot": {"running": RUN, "exited": EXIT, "migrating": MOVE, "gone": FAIL},
-    "first boot, to be checked": {"running": GO_CHECK, "exited": EXIT, "migrating": MOVE, "gone": FAIL},
-    # Until Novita has taken the start, what it shows is from before it.
-    "start asked for": {"gone": NO_START},
-    "restart asked for": {"gone": NO_START},
-    "start taken": {"running": GO_CHECK, "exited": EXIT_AGAIN, "migrating": MOVE, "gone": NO_START},
-    "start taken just now": {"running": GO_CHECK, "migrating": MOVE, "gone": NO_START},
-    "running": {"exited": EXIT, "migrating": MOVE, "gone": END},
-    "first check": {"exited": EXIT, "migrating": MOVE, "gone": FAIL},
-    "check after a start": {"exited": EXIT_AGAIN, "migrating": MOVE, "gone": NO_START},
-    "ready": {"exited": EXIT, "migrating": MOVE, "gone": END},
-    "stop asked for": {"exited": ("instance.stopped",), "gone": END},
-    "stop taken": {"exited": ("instance.stopped",), "gone": END},
-    "stopped": {"running": RUN, "migrating": MOVE, "gone": END},
-    "exited": {"running": RUN, "migrating": MOVE, "gone": END},
-    "exited, was checked when it was created": {"running": RUN, "migrating": MOVE, "gone": END},
-    "migrating": {"running": RUN, "exited": EXIT, "gone": END},
+    "first boot": {"running": RUN, "exited": EXIT, "migrating": MOVE},
+    "first boot, to be checked": {"running": GO_CHECK, "exited": EXIT, "migrating": MOVE},
+    # Until Novita has taken a start, what it shows is from before it.
+    "start taken": {"running": GO_CHECK, "exited": EXIT_AGAIN, "migrating": MOVE},
+    "start taken just now": {"running": GO_CHECK, "migrating": MOVE},
+    "running": {"exited": EXIT, "migrating": MOVE},
+    "first check": {"exited": EXIT, "migrating": MOVE},
+    "check after a start": {"exited": EXIT_AGAIN, "migrating": MOVE},
+    "ready": {"exited": EXIT, "migrating": MOVE},
+    "stop asked for": {"exited": ("instance.stopped",)},
+    "stop taken": {"exited": ("instance.stopped",)},
+    "stopped": {"running": RUN, "migrating": MOVE},
+    "exited": {"running": RUN, "migrating": MOVE},
+    "exited, was checked when it was created": {"running": RUN, "migrating": MOVE},
+    "migrating": {"running": RUN, "exited": EXIT},
     # A machine that was on its way up when Novita moved it still has to answer.
-    "migrating in the first boot, to be checked": {"running": GO_CHECK, "exited": EXIT, "gone": FAIL},
-    "migrating after a start": {"running": GO_CHECK, "exited": EXIT_AGAIN, "gone": NO_START},
+    "migrating in the first boot, to be checked": {"running": GO_CHECK, "exited": EXIT},
+    "migrating after a start": {"running": GO_CHECK, "exited": EXIT_AGAIN},
     "deleting": {"gone": END},
     "deleting, not yet asked": {"gone": END},
 }
@@ -141,7 +145,12 @@ def kept(record: Instance) -> Instance:
 def doubted_long_enough(record: Instance) -> Instance:
     """Not found already, longer than the settling time ago."""
     tasks = tuple(replace(d, missing_at=ago(125), seen_at=ago(130)) for d in record.cleanup.tasks)
-    return changed(record, tasks=tasks, missing_at=ago(125), seen_at=ago(130), acted_at=ago(130))
+    missed = {"first_missed_at": ago(125), "last_missed_at": ago(125), "needs_look": True}
+    return changed(record, tasks=tasks, seen_at=ago(130), acted_at=ago(130), **missed)
+
+
+def is_ending(record: Instance) -> bool:
+    return any(task.action is Action.DELETE for task in record.cleanup.tasks)
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["in time", "past the deadline"])
@@ -231,8 +240,6 @@ STILL_THERE = new_task(machine_id="m-other", asked_at=ago(1), checked_at=NOW)
     [
         new_instance(Status.DELETING, tasks=(GONE, STILL_THERE)),
         new_instance(Status.DELETING, tasks=(GONE,), unsettled=True, read_at=NOW),
-        new_instance(Status.STARTING),
-        new_instance(Status.RUNNING),
     ],
 )
 def test_where_anything_else_may_show_looks_go_on_as_ever(record: Instance) -> None:
@@ -263,20 +270,126 @@ def test_what_was_last_seen_long_ago_is_not_gone_for_a_hiccup_of_half_a_minute()
     second = decide(first, NotFoundById(OWN, after(31)), after(31), POLICY).record
     settled = decide(second, NotFoundById(OWN, NOW + POLICY.settle), NOW + POLICY.settle, POLICY).record
 
-    assert (second.status, second.cleanup.gone) == (Status.STARTING, ())
-    assert (settled.status, settled.cleanup.gone) == (Status.FAILED, (OWN,))
+    assert (second.status, second.missing) == (Status.STARTING, False)
+    assert (settled.status, settled.missing) == (Status.STARTING, True)
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
-def test_a_second_not_found_long_after_it_was_seen_means_gone(situation: str) -> None:
+def test_a_second_not_found_well_after_the_first_means_gone_if_its_end_was_asked_for_and_missing_if_not(
+    situation: str,
+) -> None:
     record = doubted_long_enough(SITUATIONS[situation])
 
     decision = decide(record, NotFoundById(OWN, ago(1)), NOW, POLICY)
 
-    assert types(decision) == SHOWN.get(situation, {}).get("gone", ())
-    if record.machine.id:
-        assert decision.record.cleanup.gone == (OWN,)
-        assert not decision.record.cleanup.tasks
+    if record.live_machine_id is None:
+        assert decision.events == ()
+    elif is_ending(record):
+        assert types(decision) == SHOWN.get(situation, {}).get("gone", ())
+        assert (decision.record.cleanup.gone, decision.record.cleanup.tasks) == ((OWN,), ())
+    else:
+        assert types(decision) == ("instance.missing",)
+        assert (decision.record.status, decision.record.cleanup.gone) == (record.status, ())
+        assert (decision.record.missing, decision.record.machine.missing_since) == (True, ago(125))
+        assert decision.record.next_check_at is not None
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_what_was_missing_and_is_shown_is_found_and_that_is_all(situation: str) -> None:
+    record = doubted_long_enough(SITUATIONS[situation])
+    missing = decide(record, NotFoundById(OWN, ago(1)), NOW, POLICY).record
+    if not missing.missing:
+        return
+
+    decision = decide(missing, seen("pulling", after(600)), after(600), POLICY)
+
+    assert types(decision) == ("instance.found",)
+    assert (decision.record.status, decision.record.missing) == (record.status, False)
+    again = decide(decision.record, seen("pulling", after(700)), after(700), POLICY)
+    assert "instance.found" not in types(again)
+
+
+def test_looks_for_a_missing_machine_wait_longer_and_longer_up_to_an_hour() -> None:
+    record, now, waits = SITUATIONS["ready"], NOW, []
+    for _ in range(30):
+        record = decide(record, NotFoundById(OWN, now), now, POLICY).record
+        assert record.next_check_at is not None
+        waits.append((record.next_check_at - now).total_seconds())
+        now = record.next_check_at
+
+    assert waits[:4] == [120, 120, 240, 480]
+    assert waits == sorted(waits)
+    assert waits[-1] < 3600
+
+
+def missed_until_it_ends(record: Instance, gap: timedelta, most: int) -> tuple[Instance, datetime]:
+    """Not found again and again, so far apart."""
+    now = NOW
+    for _ in range(most):
+        record = decide(record, NotFoundById(OWN, now), now, POLICY).record
+        if not record.missing and record.cleanup.gone:
+            break
+        now += gap
+    return record, now
+
+
+@pytest.mark.parametrize("situation", ["ready", "running", "stopped", "exited", "migrating", "stop taken"])
+def test_what_stays_missing_for_a_day_has_vanished(situation: str) -> None:
+    record, ended = missed_until_it_ends(SITUATIONS[situation], timedelta(minutes=45), 100)
+
+    assert (record.status, record.cleanup.vanished) == (Status.TERMINATED, (OWN,))
+    assert timedelta(hours=24) <= ended - NOW <= timedelta(hours=25)
+    assert record.machine.missing_since == NOW
+    assert record.at_rest
+
+
+def test_a_machine_that_was_kept_after_a_failure_can_vanish_too() -> None:
+    for situation in ("failed, machine kept", "failed, to be stopped"):
+        record, _ = missed_until_it_ends(SITUATIONS[situation], timedelta(minutes=45), 100)
+
+        assert (record.status, record.cleanup.tasks) == (Status.TERMINATED, ())
+
+
+def test_more_than_an_hour_without_a_not_found_does_not_count_as_missing() -> None:
+    record, _ = missed_until_it_ends(SITUATIONS["ready"], timedelta(minutes=61), 100)
+
+    assert (record.status, record.missing) == (Status.READY, True)
+
+
+BARE = Fault("NOVITA_UNAVAILABLE", "404")
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_a_not_found_without_a_reason_is_no_answer(situation: str) -> None:
+    record = doubted_long_enough(SITUATIONS[situation])
+    bare = NotFoundById(OWN, ago(1), with_reason=False, unlisted=False, fault=BARE)
+
+    decision = decide(record, bare, NOW, POLICY)
+
+    assert (decision.events, decision.record.cleanup.gone) == ((), record.cleanup.gone)
+    assert decision.record.machine.last_missed_at == record.machine.last_missed_at
+    assert decision.record.waiting in (BARE, None)
+
+
+def test_a_bare_not_found_counts_for_a_delete_that_novita_took_once_lists_lack_the_machine() -> None:
+    bare = NotFoundById(OWN, ago(1), with_reason=False, unlisted=True, fault=BARE)
+    taken, untaken = (doubted_long_enough(SITUATIONS[one]) for one in ("deleting", "deleting, not yet asked"))
+    others = doubted_long_enough(SITUATIONS["ready"])
+
+    assert decide(taken, bare, NOW, POLICY).record.status is Status.TERMINATED
+    assert decide(untaken, bare, NOW, POLICY).record.status is Status.DELETING
+    assert not decide(others, bare, NOW, POLICY).record.missing
+
+
+def test_a_deadline_runs_on_for_what_is_missing_and_its_machine_is_given_back() -> None:
+    record = doubted_long_enough(replace(SITUATIONS["first boot"], deadline_at=ago(2)))
+    missing = decide(record, NotFoundById(OWN, ago(1)), NOW, POLICY)
+    assert types(missing) == ("instance.missing",)
+
+    decision = decide(missing.record, Tick(), NOW, POLICY)
+
+    assert types(decision) == ("instance.failed",)
+    assert decision.call == Act(Action.DELETE, OWN)
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
@@ -286,7 +399,8 @@ def test_two_not_founds_too_soon_are_not_gone(situation: str) -> None:
         return
     times: dict[str, Any] = {"missing_at": ago(119.9), "seen_at": ago(130)}
     tasks = tuple(replace(task, asked_at=ago(130), **times) for task in record.cleanup.tasks)
-    record = changed(record, tasks=tasks, acted_at=ago(130), **times)
+    missed = {"first_missed_at": ago(119.9), "last_missed_at": ago(119.9), "needs_look": True}
+    record = changed(record, tasks=tasks, acted_at=ago(130), seen_at=ago(130), **missed)
 
     decision = decide(record, NotFoundById(OWN, NOW), NOW, POLICY)
 
@@ -440,9 +554,11 @@ def test_a_machine_that_runs_again_after_its_instance_failed_is_stopped_unless_i
 
 
 def test_a_machine_that_ends_while_another_is_owed_is_not_yet_terminated() -> None:
-    record = new_instance(Status.RUNNING, tasks=(new_task(machine_id="m-surplus", asked_at=ago(60)),))
+    missed = {"first_missed_at": ago(90000), "last_missed_at": ago(600), "missed_seconds": 86399.0}
+    tasks = (new_task(machine_id="m-surplus", asked_at=ago(60)),)
+    record = new_instance(Status.RUNNING, tasks=tasks, seen_at=ago(90001), acted_at=ago(90002), **missed)
 
-    decision = decide(record, seen("removed", ago(1)), NOW, POLICY)
+    decision = decide(record, NotFoundById(OWN, ago(1)), NOW, POLICY)
     later = decide(decision.record, Seen(new_machine("removed", "m-surplus"), after(30)), after(31), POLICY)
 
     assert types(decision) == ("instance.deleting",)

@@ -1,7 +1,7 @@
 """What time alone does: the next call of each situation, and what a passed deadline means."""
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -195,11 +195,10 @@ def test_what_may_have_come_up_in_time_is_looked_at_before_it_fails(record: Inst
 
 
 @pytest.mark.parametrize("record", COMING)
-def test_a_look_that_is_not_to_be_had_is_not_waited_for_for_ever(record: Instance) -> None:
+def test_a_deadline_ends_nothing_that_was_not_looked_at_however_long_that_takes(record: Instance) -> None:
     late = changed(record, deadline_at=NOW, seen_at=ago(20), acted_at=ago(1000))
-    settled = NOW + POLICY.settle
 
-    before = decide(late, Tick(), settled - timedelta(seconds=1), POLICY)
+    before = decide(late, Tick(), after(7200), POLICY)
     unanswered = decide(
         before.record,
         CallPostponed(Fault("NOVITA_UNAVAILABLE", "down"), 5),
@@ -209,7 +208,26 @@ def test_a_look_that_is_not_to_be_had_is_not_waited_for_for_ever(record: Instanc
     )
 
     assert unanswered.record.status is record.status
-    assert decide(unanswered.record, Tick(), settled, POLICY).record.status is Status.FAILED
+    assert decide(unanswered.record, Tick(), after(7205), POLICY).call == Look(OWN)
+
+
+def test_our_own_lack_of_slots_fails_no_start_and_a_restart_that_was_never_sent_stops_nothing() -> None:
+    no_slot, down = (Fault(code, "no") for code in ("RATE_LIMIT_EXCEEDED", "NOVITA_UNAVAILABLE"))
+    late: dict[str, Any] = {"deadline_at": ago(1), "ready_at": ago(900)}
+    start = new_instance(Status.STARTING, pending=Action.START, waiting=no_slot, **late)
+    restart = new_instance(
+        Status.STARTING,
+        pending=Action.RESTART,
+        operation=new_operation(Action.RESTART),
+        waiting=down,
+        **late,
+    )
+
+    assert decide(start, Tick(), NOW, POLICY).call == Act(Action.START, OWN)
+    given_up = decide(restart, Tick(), NOW, POLICY)
+
+    assert [event.type for event in given_up.events] == ["startup.failed"]
+    assert (given_up.call, given_up.record.cleanup.tasks) == (Look(OWN), ())
 
 
 @pytest.mark.parametrize("probed_at", [None, ago(1)])
