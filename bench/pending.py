@@ -26,7 +26,7 @@ from functions.shared.domain.instance.record import Purchase, PurchaseOutcome, Q
 from functions.shared.domain.instance.status import Status
 from functions.shared.domain.messages import StepMessage
 from functions.shared.engine.step import StepCalls
-from functions.shared.novita.calls import NovitaCall, NovitaResponse
+from functions.shared.novita.calls import NovitaCall, NovitaKey, NovitaResponse
 from functions.shared.novita.client import Novita
 from functions.shared.platform.invocation import Invocation, TimeBudget
 from functions.shared.platform.observability import logger
@@ -134,7 +134,7 @@ class BenchWiring(Wiring):
         gate = OpenGate()
         made = Novita(
             "http://sim",
-            key=lambda: "key",
+            key=lambda: NovitaKey("key"),
             correlation=lambda: "",
             circuits=gate,
             limiter=gate,

@@ -17,7 +17,8 @@ def rights(table: Table, queues: Queues, topic: Topic, secrets: Secrets) -> Righ
     send_all = send(queues, "create", "monitor", "startup", "webhook")
     read_novita_key = allow("secretsmanager", "GetSecretValue", secrets.novita_arn)
     read_webhook_master = allow("secretsmanager", "GetSecretValue", secrets.webhook_arn)
-    read_purchases = query(table.arn, *table.index_arns("due"))  # its purchases, and who else is due
+    # Its purchases, who else is due, and whether there were machines before a key that is new.
+    read_purchases = query(table.arn, *table.index_arns("due", "status"))
     steps = [read_write, read_purchases, send_steps, read_novita_key]
 
     return {

@@ -24,6 +24,7 @@ from functions.shared.domain.errors import (
 from functions.shared.domain.market import Offer, Order, Template
 from functions.shared.domain.resilience import Permit
 from functions.shared.novita.attempts import CallTimeouts
+from functions.shared.novita.calls import NovitaKey
 from functions.shared.novita.client import Novita
 
 KEY = "sk_hunter2-hunter2-hunter2"
@@ -157,7 +158,7 @@ class Gate(OpenGate):
 def client(url: str, gate: Gate | None = None, **over: object) -> Novita:
     gate = gate or Gate()
     given: dict[str, object] = {
-        "key": lambda: KEY,
+        "key": lambda: NovitaKey(KEY),
         "correlation": lambda: "corr-1",
         "circuits": gate,
         "limiter": gate,

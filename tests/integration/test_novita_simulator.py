@@ -21,6 +21,7 @@ from functions.shared.domain.errors import (
 )
 from functions.shared.domain.market import Order, choose, region_order, validate_template
 from functions.shared.novita.attempts import CallTimeouts
+from functions.shared.novita.calls import NovitaKey
 from functions.shared.novita.client import Novita
 from local.novita.client import Simulator
 from local.novita.process import running
@@ -51,7 +52,7 @@ def novita(sim: Simulator) -> Novita:
 def client(sim: Simulator, **over: Any) -> Novita:
     gate = OpenGate()
     given: dict[str, Any] = {
-        "key": lambda: "some-key",
+        "key": lambda: NovitaKey("some-key"),
         "correlation": lambda: "corr-1",
         "circuits": gate,
         "limiter": gate,

@@ -15,6 +15,7 @@ import pytest
 from functions.shared.domain.errors import NotNow, NovitaForNow, NovitaRefused, OutcomeUnclear
 from functions.shared.domain.market import RegistryAuth
 from functions.shared.novita.attempts import CallTimeouts
+from functions.shared.novita.calls import NovitaKey
 from tests.integration.test_novita_servers import (
     ENOUGH,
     KEY,
@@ -224,7 +225,7 @@ def test_a_redirect_is_not_followed() -> None:
 @pytest.mark.parametrize("key", ["", "  ", "two words", "line\nbreak", "schlüssel"])
 def test_a_key_that_no_header_can_carry_is_not_repeated(key: str) -> None:
     with serving(reply(200, {"data": []})) as server:
-        error = outcome(lambda: client(server.url, key=lambda: key).clusters(within=ENOUGH))
+        error = outcome(lambda: client(server.url, key=lambda: NovitaKey(key)).clusters(within=ENOUGH))
 
     assert error.code == "NOVITA_AUTHENTICATION_FAILED"
     assert not key.strip() or key not in error.message
