@@ -14,7 +14,7 @@ class OpenGate:
         must_pass: bool = False,  # noqa: ARG002  # the protocol's name
         may_probe: bool = True,  # noqa: ARG002  # the protocol's name
     ) -> Permit:
-        return CallPermit(name, None)
+        return CallPermit(name, 0)
 
     def succeeded(self, permit: Permit) -> None:
         pass

@@ -17,8 +17,7 @@ def rights(table: Table, queues: Queues, topic: Topic, secrets: Secrets) -> Righ
     send_all = send(queues, "create", "monitor", "startup", "webhook")
     read_novita_key = allow("secretsmanager", "GetSecretValue", secrets.novita_arn)
     read_webhook_master = allow("secretsmanager", "GetSecretValue", secrets.webhook_arn)
-    # Its purchases, who else is due, and whether there were machines before a key that is new.
-    read_purchases = query(table.arn, *table.index_arns("due", "status"))
+    read_purchases = query(table.arn, *table.index_arns("due"))  # its purchases, and who else is due
     steps = [read_write, read_purchases, send_steps, read_novita_key]
 
     return {
@@ -30,7 +29,8 @@ def rights(table: Table, queues: Queues, topic: Topic, secrets: Secrets) -> Righ
             read_novita_key,
             read_webhook_master,
         ],
-        "create": [*steps, consume(queues, "create")],
+        # The index: whether there were machines before a Novita key that is new.
+        "create": [*steps, query(*table.index_arns("status")), consume(queues, "create")],
         "monitor": [*steps, consume(queues, "monitor")],
         "startup": [*steps, consume(queues, "startup")],
         "webhook": [read_write, send(queues, "webhook"), read_webhook_master, consume(queues, "webhook")],

@@ -39,7 +39,7 @@ def secret(name: str) -> set[tuple[str, str]]:
 
 
 def step(queue: str) -> set[tuple[str, str]]:
-    return table(*ITEMS, "Query") | indexes("due", "status") | send(*STEPS) | secret("NovitaKey") | consume(queue)
+    return table(*ITEMS, "Query") | indexes("due") | send(*STEPS) | secret("NovitaKey") | consume(queue)
 
 
 EXPECTED = {
@@ -53,7 +53,7 @@ EXPECTED = {
     )
     | secret("NovitaKey")
     | secret("WebhookMaster"),
-    "create": step("Create"),
+    "create": step("Create") | indexes("status"),
     "monitor": step("Monitor"),
     "startup": step("Startup"),
     "webhook": table(*ITEMS) | send("Webhook") | secret("WebhookMaster") | consume("Webhook"),

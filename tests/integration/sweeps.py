@@ -78,6 +78,15 @@ def put(harness: Harness, instance_id: str, purchase: int = 1, deployment: str =
     return str(made["id"])
 
 
+def put_bought(harness: Harness, instance_id: str, purchase: int = 1) -> str:
+    """The same, of a purchase that is known here: it was written off, and turns up after all."""
+    now = harness.now() - timedelta(seconds=LONG)
+    name = machine_name("hand", harness.wiring.deployment.id(), instance_id, purchase)
+    absent = Purchase(instance_id, purchase, name, PurchaseOutcome.ABSENT, now, now, ended_at=now)
+    harness.wiring.table.put(Write(purchase_item(absent)))
+    return put(harness, instance_id, purchase)
+
+
 def live(harness: Harness) -> set[str]:
     return {str(one["id"]) for one in harness.simulator.live()}
 

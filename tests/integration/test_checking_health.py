@@ -200,7 +200,7 @@ def test_a_check_that_would_outlive_the_function_is_continued_by_later_messages(
 
 @pytest.mark.parametrize(
     ("becomes", "status"),
-    [("exited", Status.EXITED), ("migrating", Status.MIGRATING), ("removed", Status.FAILED)],
+    [("exited", Status.EXITED), ("migrating", Status.MIGRATING)],
 )
 def test_what_happens_to_the_machine_during_the_checks_is_noticed_although_nobody_asks(
     harness: Harness, becomes: str, status: Status

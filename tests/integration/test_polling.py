@@ -97,7 +97,7 @@ def test_an_instance_missing_from_the_list_is_asked_for_and_not_given_up(shared:
     shared.run(65)
 
     record = shared.record(instance_id)
-    assert (record.status, record.machine.missing_at, record.machine.needs_look) == (
+    assert (record.status, record.machine.first_missed_at, record.machine.needs_look) == (
         Status.STARTING,
         None,
         False,

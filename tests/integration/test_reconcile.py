@@ -11,7 +11,7 @@ from functions.shared.domain.instance.status import Status
 from functions.shared.stores.table import unmarshal
 from tests.integration.conftest import Build
 from tests.integration.harness import Context, Harness
-from tests.integration.sweeps import events, listing, live, machine_of, put, running, states
+from tests.integration.sweeps import events, listing, live, machine_of, put, put_bought, running, states
 from tests.integration.wire import Made
 
 
@@ -93,7 +93,7 @@ def test_two_sweeps_at_once_do_each_thing_once(build: Build) -> None:
     harness = build(ORPHAN_POLICY="delete", ORPHAN_AGE="0")
     first, second = running(harness, 2)
     orphan = put(harness, new_instance_id(harness.now()))
-    extra = put(harness, first, purchase=2)
+    extra = put_bought(harness, first, purchase=2)
     harness.simulator.patch_instance(machine_of(harness, second), status="exited")
     harness.advance(5)
 

@@ -1,12 +1,12 @@
 """POST /api/sync: what the sweep does every minute, now, for at most 20 seconds, or only said."""
 
-from datetime import timedelta
 from typing import Any
 
 from functions.shared.domain.ids import machine_name, new_instance_id
 from functions.shared.domain.instance.status import Status
 from ops import keys
 from tests.integration.harness import Harness
+from tests.integration.sweeps import put_bought
 from tests.integration.wire import Made
 
 # What a call to Novita leaves behind, whatever comes of it.
@@ -38,7 +38,7 @@ def troubled(harness: Harness) -> dict[str, str]:
         "stopped": stopped,
         "missing": missing,
         "doubled": doubled,
-        "surplus": put(harness, doubled, purchase=2),
+        "surplus": put_bought(harness, doubled, purchase=2),
         "orphan_id": orphan_id,
         "orphan": put(harness, orphan_id),
     }
@@ -58,7 +58,7 @@ def assert_found(harness: Harness, answer: Any, found: dict[str, str]) -> None:
     assert shown(answer, "doubted") == [(found["missing"], machine["missing"], "look")]
     assert shown(answer, "surplus") == [(found["doubled"], found["surplus"], "delete")]
     assert shown(answer, "orphans") == [(found["orphan_id"], found["orphan"], "announce")]
-    assert (answer["complete"], answer["braked"], answer["known"]) == (True, False, 3)
+    assert (answer["complete"], answer["known"], answer["deletionsHeld"]) == (True, 3, 0)
 
 
 def test_a_dry_run_says_what_would_be_done_and_changes_nothing(harness: Harness) -> None:
@@ -107,22 +107,6 @@ def test_it_enqueues_what_is_overdue(harness: Harness) -> None:
     assert said["overdue"] == done["overdue"] == {"instances": 1, "deliveries": 0, "events": 0}
     harness.settle()
     assert harness.record(instance_id).status is Status.RUNNING
-
-
-def test_a_braked_one_says_so_and_changes_nothing(harness: Harness) -> None:
-    orphans = [put(harness, new_instance_id(harness.now() + timedelta(seconds=n))) for n in range(4)]
-    harness.wiring.deployment.id()
-    before = kept(harness)
-
-    answer = sync(harness, dryRun=True)
-    assert answer["braked"] is True
-    answer = sync(harness)
-
-    assert (answer["braked"], len(answer["orphans"])) == (True, 4)
-    assert not any(one["done"] for one in answer["orphans"])
-    assert [item for item in kept(harness) if not item["pk"]["S"].startswith("count#")] == before
-    for orphan in orphans:
-        harness.simulator.patch_instance(orphan, status="removed")
 
 
 def test_after_twenty_seconds_it_answers_with_what_is_done(harness: Harness) -> None:

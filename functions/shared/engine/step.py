@@ -212,7 +212,7 @@ class StepCalls:
         except (NovitaForNow, NovitaRefused) as error:
             return decision, postponed(error)
         found = next((machine for machine in listed if machine.name == call.purchase.name), None)
-        if found is None and not self.key_trust.proven():  # perhaps another account's list
+        if found is None and not self.key_trust.believes(self.novita.key_version()):  # another account's?
             return decision, CallPostponed(UNPROVEN_KEY)
         if found is None:
             return decision, NameNotListed(call.purchase, began)
@@ -247,7 +247,7 @@ class StepCalls:
         except (NovitaForNow, NovitaRefused) as error:
             logger.info("no list beside a bare 404", code=error.code)
             return False
-        return machine_id not in listed.machines and self.key_trust.proven()
+        return machine_id not in listed.machines and self.key_trust.believes(self.novita.key_version())
 
     def _intend(self, decision: Decision) -> Decision:
         """Counted before it is sent: whoever dies after the call has counted it all the same."""

@@ -54,6 +54,7 @@ WORTH_SENDING_SECONDS = 1.0  # with less than this left, an attempt would mostly
 # Half of what Novita has to answer a read. A time-out after less tells of a caller in a hurry, such as a GET
 # with its 2 s, and must not close Novita to those who would have waited.
 FAIR_SECONDS = 5.0
+_DOUBTED_SECONDS = 300.0  # what is not believed is not asked often: somebody has to put in another key
 PROBE = NovitaCall("answer a probe", "GET", "/clusters", repeat=Repeat.NEVER)
 
 
@@ -96,7 +97,7 @@ class Attempts:
         wait: Callable[[float], None],
         clock: Callable[[], float],
         random: Callable[[], float],
-        proven: Callable[[str], bool],
+        believes: Callable[[str], bool],
     ) -> None:
         self._transport = transport
         self._circuits = circuits
@@ -105,7 +106,7 @@ class Attempts:
         self._wait = wait
         self._clock = clock
         self._random = random
-        self._proven = proven
+        self._believes = believes
 
     def make(self, call: NovitaCall, within: float) -> NovitaResponse:
         until = self._clock() + within
@@ -183,13 +184,16 @@ class Attempts:
             return failure
         if isinstance(permit, CallPermit) and permit.epoch is None:
             why, code = "while Novita was failing", "CIRCUIT_BREAKER_OPEN"
-        elif not self._proven(outcome.key_version):
+        elif not self._believes(outcome.key_version):
             why, code = "by a key that has shown no machine of ours yet", "NOVITA_AUTHENTICATION_FAILED"
             measure(ACCOUNT_REFUSALS, by="unproven")
         else:
             return failure
         logger.warning("not-found not believed", call=call.what, why=why)
-        return replace(failure, error=NovitaForNow(code, f"Not found when asked to {call.what}, but {why}"))
+        error = NovitaForNow(
+            code, f"Not found when asked to {call.what}, but {why}", retry_after=_DOUBTED_SECONDS
+        )
+        return replace(failure, error=error)
 
     def _left(self, call: NovitaCall, until: float) -> float:
         left = until - self._clock()

@@ -102,7 +102,7 @@ class Novita:
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = _utc_now,
         random: Callable[[], float] = chance.random,
-        proven: Callable[[str], bool] = lambda _: True,  # whether a version of the key is our account's
+        believes: Callable[[str], bool] = lambda _: True,  # whether a version of the key is our account's
     ) -> None:
         limits = limits or CallTimeouts()
         transport = Transport(base_url, key=key, correlation=correlation, clock=clock, now=now)
@@ -114,11 +114,16 @@ class Novita:
             wait=wait,
             clock=clock,
             random=random,
-            proven=proven,
+            believes=believes,
         )
+        self._key = key
         self._clock = clock
         self._small_pages_until = clock()
         self.purchase_seconds = limits.connect_seconds + limits.purchase_seconds  # what a create may take
+
+    def key_version(self) -> str:
+        """Of the key that calls are made with now."""
+        return self._key().version
 
     def clusters(self, *, within: float) -> dict[str, str]:
         """Cluster ids by region name."""

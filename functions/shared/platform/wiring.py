@@ -243,7 +243,7 @@ class Wiring:
         return Novita(
             s.novita_api_base_url,
             key=key,
-            proven=self.key_trust.proven,
+            believes=self.key_trust.believes,
             correlation=correlation_id,
             circuits=self.circuits,
             limiter=self.limiter,

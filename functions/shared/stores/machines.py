@@ -108,23 +108,29 @@ class KeyTrust:
         self._known: set[str] = set()
         self._asked: dict[str, datetime] = {}  # unproven ones, and when the table said so
 
-    def proven(self, version: str | None = None) -> bool:
-        """Of this version, or of the one that this process uses. An unreadable table proves nothing."""
-        version = version or self._version()
+    def believes(self, version: str) -> bool:
+        """Whether what a key of that version does not find counts. An unreadable table proves nothing."""
         if version in self._known:
             return True
         now = self._clock()
         if version in self._asked and now - self._asked[version] < _ASK_AGAIN:
             return False
+        self._asked[version] = now
         try:
-            first_used_at = self._first_used_at(version, now)
-            if first_used_at is not None and not self._had_machines(first_used_at):
-                self._prove(version, "no machine before it")
+            return self._first_used_at(version, now) is None
         except TABLE_FAILED as error:
             logger.warning("trust in the novita key not read", error=type(error).__name__)
             return False
-        if version not in self._known:
-            self._asked[version] = now
+
+    def proven(self) -> bool:
+        """Of the key that this process uses; proven here and now where there is nothing that it could show.
+        For those that buy and compare."""
+        version = self._version()
+        if version in self._known:
+            return True
+        first_used_at = self._first_used_at(version, self._clock())
+        if first_used_at is not None and not self._had_machines(first_used_at):
+            self._prove(version, "no machine before it")
         return version in self._known
 
     def showed(self, ours_since: datetime | None) -> None:

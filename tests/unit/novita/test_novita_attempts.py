@@ -98,7 +98,7 @@ class Harness:
             wait=self.wait,
             clock=lambda: self.time,
             random=lambda: chance,
-            proven=lambda _: self.proven,
+            believes=lambda _: self.proven,
         )
         began = self.time
         try:

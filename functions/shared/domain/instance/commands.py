@@ -158,7 +158,7 @@ def begin_release(decision: Decision, operation_id: str, *, admin: bool) -> Deci
         decision = decision.move(Status.DELETING, "released", deadline_at=None, next_check_at=decision.now)
     own = (record.live_machine_id,) if record.live_machine_id else ()
     left = dict.fromkeys((*record.cleanup.released, *own, *(one.machine_id for one in record.cleanup.tasks)))
-    decision = decision.change_cleanup(tasks=(), released=tuple(left))
+    decision = decision.change_cleanup(tasks=(), released=tuple(left)).change_machine(needs_look=False)
     if record.purchases.unsettled:  # one that turns up bought after all is given back
         return decision
     return decision.move(Status.TERMINATED, "released").move_operation("completed").due(None)

@@ -134,7 +134,7 @@ def worth_an_early_step(record: Instance, machine: Machine, now: datetime) -> bo
     """It is up, or there again, and its next look may be far away, since nobody expects that so soon."""
     due = record.next_check_at
     up = record.status is Status.STARTING and machine_state(machine) is not MachineState.ON_ITS_WAY
-    changed = record.missing or (up and not record.pending)
+    changed = record.machine.needs_look or (up and not record.pending)
     return changed and due is not None and due > now + _SOON
 
 
