@@ -63,7 +63,13 @@ def _buying() -> list[cloudwatch.IWidget]:
         _graph("Accepted and rented", _ours("InstancesAccepted"), right=[_ours("Machines", "Maximum")]),
         _graph("Purchases", _by("Purchases", "outcome")),
         _graph("Failures", _by("InstancesFailed", "code"), right=[_ours("IllegalMoves")]),
-        _graph("Orphans and surplus", _ours("Orphans", "Maximum"), _by("Surplus", "action"), _ours("Brakes")),
+        _graph(
+            "Machines that do not fit",
+            _ours("Orphans", "Maximum"),
+            _by("Surplus", "action"),
+            _ours("Missing", "Maximum"),
+            _ours("Stuck", "Maximum"),
+        ),
     ]
 
 

@@ -192,5 +192,5 @@ class LastUsedBody(Body):
 
 class SyncBody(Body):
     dryRun: bool = Field(default=False, description="Say what would be done, and do nothing")
-    trustKey: bool = Field(default=False, description="Admin: the Novita key is our account's, I know")
-    deleteOrphans: bool = Field(default=False, description="Admin: delete them, however many there are")
+    trustKey: bool = Field(default=False, description="The Novita key is our account's")
+    deleteOrphans: bool = Field(default=False, description="However many there are")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -59,7 +59,9 @@ def test_every_alarm_on_our_own_metrics_is_made_to_fire_here(alarms: dict[str, A
         "DeadLetters",
         "CircuitOpen",
         "Orphans",
-        "Brake",
+        "Missing",
+        "CleanupStuck",
+        "DeletionsHeld",
         "ReconcilerSilent",
         "StepsLate",
         "EventsLate",
@@ -138,16 +140,44 @@ def test_an_orphan_raises_an_alarm_until_it_is_gone(harness: Harness, watch: Wat
     assert "Orphans" not in on_call.raised()
 
 
-def test_a_brake_that_is_pulled_raises_an_alarm(harness: Harness, watch: Watch) -> None:
-    running(harness, 4)
+def test_a_machine_that_is_missing_raises_an_alarm_until_it_is_found(harness: Harness, watch: Watch) -> None:
+    running(harness, 2)
     on_call = watch(harness)
+    harness.simulator.fault(
+        "status", path="/gpu/instance", method="GET", status=400, reason="RESOURCE_NOT_FOUND"
+    )
 
     with listing(harness, []):
-        on_call.minutes(5)
+        on_call.minutes(16, harness.deliver_delayed)
+        assert "Missing" in on_call.raised()
 
-    assert "Brake" in on_call.raised()
-    on_call.minutes(5)
-    assert "Brake" not in on_call.raised()
+    on_call.minutes(16, harness.deliver)
+    assert "Missing" not in on_call.raised()
+
+
+def test_a_machine_that_novita_will_not_delete_raises_an_alarm(harness: Harness, watch: Watch) -> None:
+    (instance_id,) = running(harness)
+    on_call = watch(harness)
+    harness.simulator.fault("status", "/gpu/instance/delete", status=400, reason="REQUEST")
+    harness.call("DELETE", f"/api/instances/{instance_id}")
+
+    on_call.minutes(30, harness.deliver_delayed)
+
+    assert "CleanupStuck" in on_call.raised()
+    harness.simulator.clear_faults()
+    harness.settle()
+
+
+def test_orphans_that_are_too_many_to_be_deleted_raise_an_alarm(build: Build, watch: Watch) -> None:
+    harness = build(ORPHAN_POLICY="delete", ORPHAN_AGE="0")
+    on_call = watch(harness)
+    orphans = [put(harness, new_instance_id(harness.now() + timedelta(seconds=n))) for n in range(4)]
+
+    on_call.minutes(6)
+
+    assert "DeletionsHeld" in on_call.raised()
+    for orphan in orphans:
+        harness.simulator.patch_instance(orphan, status="removed")
 
 
 def test_a_reconciler_that_does_nothing_raises_an_alarm(harness: Harness, watch: Watch) -> None:

@@ -28,7 +28,7 @@ def test_an_idle_service_has_nothing_to_tell(harness: Harness) -> None:
     none = {"completed": 0, "retried": 0, "failed": 0}
     assert shown["queues"] == dict.fromkeys(QUEUES, nothing)
     assert shown["jobs"] == dict.fromkeys(QUEUES, none)
-    assert shown["sweeps"] == {"braked": 0, "incomplete": 0}
+    assert shown["sweeps"] == {"incomplete": 0}
 
 
 def test_depth_in_flight_and_delayed_are_the_queues_own(harness: Harness) -> None:

@@ -36,7 +36,6 @@ class JobView(TypedDict):
 
 
 class SweepsView(TypedDict):
-    braked: int
     incomplete: int
 
 
@@ -80,7 +79,7 @@ class RedrivenView(TypedDict):
         "that nobody has redriven. `oldestAgeSeconds` is how long the longest overdue step (or webhook "
         "attempt) of that queue has been overdue, by the index of what is due: SQS itself tells no age. "
         "A job is a message: `completed` were handled, `retried` are attempts that failed, `failed` became "
-        "dead letters. `sweeps` counts comparisons with Novita that were braked or not completed."
+        "dead letters. `sweeps` counts comparisons with Novita that were not completed."
     ),
     tags=_JOBS,
 )

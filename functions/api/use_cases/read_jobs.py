@@ -52,7 +52,7 @@ class ReadJobs:
         return {queue: self._counted(queue, _COUNTED) for queue in self.queue_depths.queues}
 
     def sweeps(self) -> dict[str, int]:
-        return self._counted("sweep", ("braked", "incomplete"))
+        return self._counted("sweep", ("incomplete",))
 
     def _counted(self, job: str, names: tuple[str, ...]) -> dict[str, int]:
         counted = self.job_counts.of(job)
