@@ -283,8 +283,8 @@ def test_a_refused_delete_is_repeated_seldom_told_once_and_its_yes_noticed_withi
     harness: Harness,
 ) -> None:
     instances = running(harness, 3)
-    refusal = {"status": 400, "reason": "PREPAID_INSTANCE_NOT_SUPPORT_RELEASE"}
-    harness.simulator.fault("status", "/gpu/instance/delete", **refusal)
+    refusal = "PREPAID_INSTANCE_NOT_SUPPORT_RELEASE"
+    harness.simulator.fault("status", "/gpu/instance/delete", status=400, reason=refusal)
     harness.simulator.clear_calls()
     for one in instances:
         harness.call("DELETE", f"/api/instances/{one}")
@@ -313,8 +313,8 @@ def test_only_an_admin_releases_what_novita_will_not_give_back_and_only_what_is_
     theirs = {"authorization": f"Bearer {writer}"}
     early, why = harness.call("DELETE", path)
     assert (early, why["error"]["code"]) == (409, "INSTANCE_NOT_RELEASABLE")
-    refusal = {"status": 400, "reason": "PREPAID_INSTANCE_NOT_SUPPORT_RELEASE"}
-    harness.simulator.fault("status", "/gpu/instance/delete", **refusal)
+    refusal = "PREPAID_INSTANCE_NOT_SUPPORT_RELEASE"
+    harness.simulator.fault("status", "/gpu/instance/delete", status=400, reason=refusal)
     harness.call("DELETE", f"/api/instances/{instance_id}")
     harness.run(HOUR)
 

@@ -71,7 +71,8 @@ class Stored:
 def _calls(novita: Any, time_left: float = 90.0, stored: Any = None) -> StepCalls:
     unused: Any = None
     budget = TimeBudget(lambda: time_left)
-    return StepCalls(stored or Stored(), novita, unused, unused, lambda: NOW, budget)
+    kept: Any = stored or Stored()
+    return StepCalls(kept, novita, unused, unused, lambda: NOW, budget)
 
 
 def _acted(
