@@ -94,21 +94,18 @@ OURS = (
         means="Novita does not find machines whose end nobody asked for.",
         metric="Missing",
         statistic="Maximum",
-        missing=AS_BEFORE,
     ),
     Rule(
         name="CleanupStuck",
         means="Novita has refused for ten minutes to stop or delete a machine, which bills on.",
         metric="Stuck",
         statistic="Maximum",
-        missing=AS_BEFORE,
     ),
     Rule(
         name="DeletionsHeld",
         means="So many orphans were to be deleted at once that none was.",
         metric="DeletionsHeld",
         statistic="Maximum",
-        missing=AS_BEFORE,
     ),
     Rule(
         name="ReconcilerSilent",

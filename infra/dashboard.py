@@ -69,6 +69,7 @@ def _buying() -> list[cloudwatch.IWidget]:
             _by("Surplus", "action"),
             _ours("Missing", "Maximum"),
             _ours("Stuck", "Maximum"),
+            _ours("DeletionsHeld", "Maximum"),
         ),
     ]
 

@@ -45,11 +45,12 @@ class Gauges:
     def read(self, outcome: ComparisonReport) -> None:
         """Never worth a failure. What Novita did not tell is left out: no number is not the number 0."""
         measure(MACHINES, outcome.known)
-        measure(MISSING, outcome.missing)
-        measure(STUCK, outcome.stuck)
         if outcome.fault is None:
             measure(ORPHANS, sum(1 for _ in outcome.of(DifferenceKind.ORPHAN)))
-            measure(DELETIONS_HELD, outcome.deletions_held)
+        troubles = {MISSING: outcome.missing, STUCK: outcome.stuck, DELETIONS_HELD: outcome.deletions_held}
+        for metric, number in troubles.items():
+            if number:
+                measure(metric, number)
         try:
             for circuit in self.circuits.states():
                 measure(CIRCUITS_OPEN, circuit.refuses(self.clock()), by=circuit.name)

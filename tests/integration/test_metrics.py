@@ -5,7 +5,7 @@ import pytest
 from functions.shared.domain.instance.status import Status
 from tests.integration.conftest import Build, Measured
 from tests.integration.harness import Harness
-from tests.integration.sweeps import put, running
+from tests.integration.sweeps import put_bought, running
 
 CREATE = "/gpu/instance/create"
 
@@ -121,7 +121,7 @@ def test_webhook_attempts_are_counted_by_what_became_of_them(build: Build, measu
 def test_a_machine_too_many_is_counted_once(harness: Harness, measured: Measured) -> None:
     metrics = measured(harness)
     (instance_id,) = running(harness)
-    put(harness, instance_id, purchase=2)
+    put_bought(harness, instance_id, purchase=2)
 
     for _ in range(3):
         harness.sweep()

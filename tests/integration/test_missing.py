@@ -159,6 +159,16 @@ def test_a_new_key_is_proven_by_the_machine_it_shows_and_at_once_where_there_is_
         assert harness.wiring.key_trust.proven()
 
 
+def test_the_first_create_with_a_key_proves_it_where_there_are_no_machines(harness: Harness) -> None:
+    harness.put_secret("novita", "a-new-key")
+    harness.restart()
+
+    instance_id = harness.create()
+    harness.settle()
+
+    assert harness.record(instance_id).status is Status.RUNNING
+
+
 def test_a_machine_that_is_away_for_a_day_has_vanished(harness: Harness) -> None:
     (instance_id,) = running(harness)
     since = harness.now()

@@ -23,7 +23,7 @@ from functions.shared.domain.instance.observations import (
     Tick,
     UnknownMachine,
 )
-from functions.shared.domain.instance.progress import check_deadline, postpone, proceed
+from functions.shared.domain.instance.progress import check_time, postpone, proceed
 from functions.shared.domain.instance.record import Instance
 
 
@@ -44,7 +44,7 @@ def decide(
 def _learn(decision: Decision, observation: Observation) -> Decision:
     match observation:
         case Tick():
-            return check_deadline(outcomes.give_up_restart(decision))
+            return check_time(decision)
         case PurchasesRead():
             return purchases.purchases_read(decision, observation)
         case NameNotListed():

@@ -7,15 +7,13 @@ from functions.shared.domain.errors import Fault
 from functions.shared.domain.instance.decision import Decision
 from functions.shared.domain.instance.health import HealthReport
 from functions.shared.domain.instance.observations import Act, CallRefused, CallUnclear, Look
-from functions.shared.domain.instance.progress import fail, leave_as_it_was, postpone
+from functions.shared.domain.instance.progress import fail, give_up_restart, leave_as_it_was, postpone
 from functions.shared.domain.instance.record import Action, Queue, Refusal
 from functions.shared.domain.instance.sightings import found, ready, stale
 from functions.shared.domain.instance.status import Status
 
 # What may change before the deadline: stock, prices, and a key that is just being rotated.
 _MAY_PASS = frozenset({"NO_OPTIMAL_PRODUCT_ANY_REGION", "PRICE_CAP_EXCEEDED", "NOVITA_AUTHENTICATION_FAILED"})
-# Restarts whose outcome stays unclear. More of them would only interrupt whoever uses the machine.
-_MOST_RESTARTS = 2
 _LONGEST_REFUSAL_WAIT = timedelta(hours=1)
 _STUCK_AFTER = timedelta(minutes=10)  # from then on somebody should know
 
@@ -85,15 +83,6 @@ def call_unclear(decision: Decision, unclear: CallUnclear) -> Decision:
     """The next step asks once more, unless that has been done."""
     after = give_up_restart(decision.change(waiting=unclear.fault))
     return after if after.events else postpone(decision, unclear.fault, unclear.wait_seconds)
-
-
-def give_up_restart(decision: Decision) -> Decision:
-    """Counted before each was sent, so that a function that died in between has counted, too."""
-    operation = decision.record.operation
-    if decision.record.pending is not Action.RESTART or not operation or operation.attempts < _MOST_RESTARTS:
-        return decision
-    fault = decision.record.waiting or Fault("NOVITA_UNAVAILABLE", "Nobody knows whether it was restarted")
-    return leave_as_it_was(decision, fault)
 
 
 def owned_by_another(decision: Decision, machine_id: str) -> Decision:

@@ -14,6 +14,8 @@ _LONGEST_STEP = timedelta(minutes=2)  # as long as a function may live
 # Waits between looks for a missing machine grow to this. Below an hour, as a longer time without a not-found
 # does not count towards `vanished_after`.
 _LONGEST_LOOK_WAIT = timedelta(minutes=45)
+# Restarts whose outcome stays unclear. More of them would only interrupt whoever uses the machine.
+_MOST_RESTARTS = 2
 
 
 def proceed(decision: Decision) -> Decision:
@@ -147,7 +149,9 @@ def _end(decision: Decision) -> Decision:
     return decision.move(Status.TERMINATED).move_operation("completed")
 
 
-def check_deadline(decision: Decision) -> Decision:
+def check_time(decision: Decision) -> Decision:
+    """What time has brought about: a restart that is given up, a deadline."""
+    decision = give_up_restart(decision)
     record = decision.record
     if record.status is Status.CREATING:
         return decision if record.purchases.unsettled else give_up_buying(decision)
@@ -160,6 +164,15 @@ def check_deadline(decision: Decision) -> Decision:
     late = Fault("STARTUP_TIMEOUT", "The machine was not running in time")
     # What was to be restarted, and was perhaps never asked, may run on: somebody may be using it.
     return leave_as_it_was(decision, late) if record.pending is Action.RESTART else fail(decision, late)
+
+
+def give_up_restart(decision: Decision) -> Decision:
+    """Counted before each was sent, so that a function that died in between has counted, too."""
+    operation = decision.record.operation
+    if decision.record.pending is not Action.RESTART or not operation or operation.attempts < _MOST_RESTARTS:
+        return decision
+    fault = decision.record.waiting or Fault("NOVITA_UNAVAILABLE", "Nobody knows whether it was restarted")
+    return leave_as_it_was(decision, fault)
 
 
 def give_up_buying(decision: Decision) -> Decision:
