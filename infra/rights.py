@@ -23,7 +23,7 @@ def rights(table: Table, queues: Queues, topic: Topic, secrets: Secrets) -> Righ
     return {
         "api": [
             allow("dynamodb", "GetItem BatchGetItem PutItem UpdateItem DeleteItem", table.arn),
-            query(table.arn, *table.index_arns("due", "listed", "status", "lookup")),
+            query(table.arn, *table.index_arns("due", "listed", "status", "lookup", "fleet")),
             send_all,
             allow("sqs", "GetQueueAttributes", *queues.arns(*queues.work), *queues.dead_arns),
             read_novita_key,
@@ -35,7 +35,8 @@ def rights(table: Table, queues: Queues, topic: Topic, secrets: Secrets) -> Righ
         "webhook": [read_write, send(queues, "webhook"), read_webhook_master, consume(queues, "webhook")],
         "reconcile": [
             read_write,
-            query(*table.index_arns("due", "status")),
+            allow("dynamodb", "BatchGetItem", table.arn),
+            query(*table.index_arns("due", "status", "fleet")),
             send_all,
             read_novita_key,
         ],

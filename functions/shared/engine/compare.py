@@ -52,7 +52,7 @@ class CompareWithNovita:
     def __call__(self, *, dry_run: bool = False) -> ComparisonReport:
         began = self.clock()
         # Records first: a machine bought meanwhile may then lack in the records, which one look mends.
-        records = self.instances.all_live()
+        records = self.instances.fleet()
         try:
             machines = self.novita.list(within=self.budget.to_repair_after())
         except (NovitaForNow, NovitaRefused) as error:

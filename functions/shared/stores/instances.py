@@ -1,6 +1,7 @@
 """Instances with their purchases, events and operations: stored together, guarded by version."""
 
-from collections.abc import Callable, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -31,8 +32,9 @@ _operation = TypeAdapter(Operation)
 _purchase = TypeAdapter(Purchase)
 _RECORD_ATTRIBUTES = frozenset(
     {"pk", "sk", "kind", "schema", "id", "version", "token", "listed", "statusKey", "lookup", "record"}
-    | {"due", "dueAt"}
+    | {"due", "dueAt", "fleet", "summary"}
 )
+FLEET_SHARDS = 16  # of the index of all that may have a machine, so that several can share a sweep
 
 
 def record_item(record: Instance) -> Item:
@@ -52,7 +54,14 @@ def record_item(record: Instance) -> Item:
     }
     if record.next_check_at:
         item |= {"due": "instance", "dueAt": millis(record.next_check_at)}
+    if record.may_have_machine:
+        item |= {"fleet": fleet_key(record.id), "summary": record.fleet_summary}
     return {**item, **record.unknown.get("item", {})}
+
+
+def fleet_key(instance_id: str) -> str:
+    """Of the instance's shard, in which it stays: whoever reads all shards misses none that changes."""
+    return _shard_key(zlib.crc32(instance_id.encode()) % FLEET_SHARDS)
 
 
 def read_record(item: Mapping[str, Any]) -> Instance:
@@ -220,22 +229,29 @@ class Instances:
             return self.turned_out_bought(mark, machine, seen_at)
         return True
 
-    def all_live(self) -> list[Instance]:
-        """Every instance that is not terminated, as the index has it: perhaps a moment old. One that cannot
-        be read, as after a roll-back, must not hide the others."""
-        live = [status for status in Status if status is not Status.TERMINATED]
-        found = [
-            item
-            for status in live
-            for item in self._table.query_all(
-                "statusKey = :key", {":key": _status_key(status)}, index="status"
-            )
-        ]
-        newest: dict[str, Instance] = {}  # one that changes meanwhile may be found in two statuses
-        for record in readable(read_record, found):
-            known = newest.get(record.id)
-            newest[record.id] = record if known is None or known.version < record.version else known
-        return list(newest.values())
+    def fleet(self) -> list[Instance]:
+        """Every instance that has or may have a machine, as a sweep needs them: perhaps a moment old. One
+        that cannot be read, as after a roll-back, must not hide the others."""
+        return self._read_all(self._fleet_entries())
+
+    def not_terminated(self) -> list[Instance]:
+        """The fleet, and those that failed and have no machine."""
+        failed = self._entries("status", "statusKey", _status_key(Status.FAILED))
+        found = self._read_all((*self._fleet_entries(), *failed))
+        return [record for record in found if record.status is not Status.TERMINATED]
+
+    def _fleet_entries(self) -> Iterator[Item]:
+        for shard in range(FLEET_SHARDS):
+            yield from self._entries("fleet", "fleet", _shard_key(shard))
+
+    def _entries(self, index: str, key: str, value: str) -> list[Item]:
+        return self._table.query_all(
+            "#key = :key", {":key": value}, index=index, names={"#key": key}, forward=False
+        )
+
+    def _read_all(self, entries: Iterable[Item]) -> list[Instance]:
+        items = self._table.get_all((entry["pk"], entry["sk"]) for entry in entries)
+        return list(readable(read_record, items))
 
     def events(self, instance_id: str, after: int = 0, limit: int | None = None) -> list[Event]:
         """In order, from the sequence that follows `after`."""
@@ -262,11 +278,8 @@ class Instances:
 
     def live_named(self, name: str) -> list[str]:
         """The ids of those that are not terminated, newest first, also where a record cannot be read."""
-        index, key, value = listing(name, None)
-        found = self._table.query_all(
-            "#key = :key", {":key": value}, index=index, names={"#key": key}, forward=False
-        )
-        return [item["id"] for item in found if _status_of(item) != Status.TERMINATED]
+        found = self._table.whole(filter(_is_live, self._entries(*listing(name, None))))
+        return [item["id"] for item in found if _is_live(item)]
 
     def operation(self, operation_id: str) -> tuple[str, Operation]:
         """The instance's id and the operation."""
@@ -277,9 +290,7 @@ class Instances:
 
     def operations(self, instance_id: str) -> list[Operation]:
         """Newest first."""
-        found = self._table.query_all(
-            "lookup = :lookup", {":lookup": f"operations#{instance_id}"}, index="lookup", forward=False
-        )
+        found = self._table.whole(self._entries("lookup", "lookup", f"operations#{instance_id}"))
         return [read_operation(item) for item in found]
 
     def _is_mine(self, record: Instance, stored: Item | None) -> bool:
@@ -320,6 +331,10 @@ def listing(name: str | None, status: str | None) -> tuple[str, str, str]:
     return "listed", "listed", "instances"
 
 
+def _shard_key(shard: int) -> str:
+    return f"fleet#{shard:x}"
+
+
 def _status_key(status: str) -> str:
     return f"instances#{status}"
 
@@ -327,3 +342,7 @@ def _status_key(status: str) -> str:
 def _status_of(item: Item) -> str:
     """As the index has it, also where the record itself cannot be read."""
     return str(item.get("statusKey", "")).removeprefix("instances#")
+
+
+def _is_live(item: Item) -> bool:
+    return _status_of(item) != Status.TERMINATED

@@ -10,7 +10,7 @@ from typing import Any
 from functions.shared.domain.errors import Fault
 from functions.shared.domain.instance.boot_times import BootEstimate
 from functions.shared.domain.instance.health import HealthCheck
-from functions.shared.domain.instance.machine import Endpoint
+from functions.shared.domain.instance.machine import Endpoint, endpoints_digest, spot_notice
 from functions.shared.domain.instance.status import AT_REST, NEXT, Status
 
 
@@ -242,6 +242,30 @@ class Instance:
     def live_machine_id(self) -> str | None:
         """The machine that it has, unless Novita has confirmed that it is no more."""
         return None if self.machine.id in self.cleanup.gone else self.machine.id
+
+    @property
+    def may_have_machine(self) -> bool:
+        """Novita may bill for it, so that every sweep compares it: all but what has failed or ended with
+        nothing left to give back."""
+        if self.cleanup.tasks or self.purchases.unsettled:
+            return True
+        failed_with_it = self.status is Status.FAILED and self.live_machine_id is not None
+        return failed_with_it or self.status not in (Status.FAILED, Status.TERMINATED)
+
+    @property
+    def fleet_summary(self) -> dict[str, str]:
+        """What a sweep has to know to see that Novita shows nothing new, and no more: an index carries it.
+        What Novita last showed is there only at rest, since steps follow what is on the move."""
+        machine, parts = self.machine, {"status": str(self.status), "machine": self.live_machine_id}
+        settled = self.at_rest and machine.missing_at is None and self.waiting is None
+        if settled and self.live_machine_id:
+            parts |= {
+                "shown": machine.novita_status,
+                "region": machine.region,
+                "spot": spot_notice(machine.spot_status, machine.spot_reclaim_at),
+                "endpoints": endpoints_digest(machine.endpoints),
+            }
+        return {name: value for name, value in parts.items() if value}
 
     def gave_up(self, machine_id: str) -> bool:
         """It ended because the machine had vanished: one that is back may be somebody else's."""
