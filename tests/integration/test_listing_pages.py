@@ -36,7 +36,7 @@ def test_the_last_page_of_thousands_costs_what_page_1_costs(harness: Harness, ma
         first = page(harness, "limit=20")
     with reading(harness) as of_page_2:
         second = page(harness, "limit=20", first["nextCursor"])
-    cursors = Cursors(harness.wiring.deployment.id)
+    cursors = Cursors(harness.wiring.cursor_secret.value)
     assert first["nextCursor"] == cursors.make(newest_first[19], "[null, null]")
     last_but_one_ended = cursors.make(newest_first[many - 21], "[null, null]")
     with reading(harness) as of_the_last:
@@ -194,3 +194,33 @@ def test_a_forged_cursor_is_refused(harness: Harness) -> None:
         assert (status, answer["error"]["code"]) == (400, "INVALID_CURSOR"), forged
     status, answer = harness.call("GET", f"/api/instances?status=failed&cursor={good}")
     assert (status, answer["error"]["code"]) == (400, "INVALID_CURSOR")
+
+
+@pytest.mark.parametrize("listing", ["[null, null]", "events {id}", "comprehensive"])
+def test_a_cursor_signed_with_what_is_in_every_machines_name_is_refused(
+    harness: Harness, listing: str
+) -> None:
+    """The deployment's id is no secret: whoever sees a machine at Novita knows it."""
+    instance_id = harness.create()
+    harness.settle()
+    paths = {
+        "[null, null]": "/api/instances",
+        "events {id}": f"/api/instances/{instance_id}/events",
+        "comprehensive": "/api/instances/comprehensive",
+    }
+    forged = Cursors(harness.wiring.deployment.id).make("1", listing.format(id=instance_id))
+
+    status, answer = harness.call("GET", f"{paths[listing]}?cursor={forged}")
+
+    assert (status, answer["error"]["code"]) == (400, "INVALID_CURSOR")
+
+
+@pytest.mark.parametrize("after", ["", "x", "-1", "1.5", "9" * 40, "\u0663"])
+def test_an_events_cursor_that_names_no_number_is_refused(harness: Harness, after: str) -> None:
+    instance_id = harness.create()
+    ours = Cursors(harness.wiring.cursor_secret.value).make(after, f"events {instance_id}")
+
+    status, answer = harness.call("GET", f"/api/instances/{instance_id}/events?cursor={ours}")
+
+    assert (status, answer["error"]["code"]) == (400, "INVALID_CURSOR")
+    harness.settle()

@@ -102,6 +102,17 @@ class Table:
         except ClientError as error:
             raise _translated(error) from error
 
+    def made_once(self, item: Item) -> Item:
+        """What is stored under this key: whoever comes first stores this, and everybody gets the same."""
+        found = self.get(item["pk"], item["sk"])
+        if found is not None:
+            return found
+        try:
+            self.put(Write(item, NEW))
+        except ConditionFailed:
+            return self.get(item["pk"], item["sk"]) or item
+        return item
+
     def delete(
         self, pk: str, sk: str, condition: str | None = None, values: Mapping[str, Any] | None = None
     ) -> None:

@@ -32,7 +32,7 @@ ENVIRONMENT = {
     "NOVITA_RATE_LIMIT": "10000",
 }
 # Kept for the service's own sake, whatever is asked of it.
-_CACHES = ("key#", "cache#", "circuit#", "limit", "deployment")
+_CACHES = ("key#", "cache#", "circuit#", "limit", "deployment", "cursors")
 
 
 class OneAtATime:
