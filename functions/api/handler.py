@@ -20,12 +20,16 @@ _app = build()
 @metered
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     ids = read_ids(event.get("headers") or {})
+    http = event["requestContext"]["http"]
+    is_head = http["method"] == "HEAD"  # what a GET would answer, without the body
+    if is_head:
+        event = {**event, "requestContext": {**event["requestContext"], "http": {**http, "method": "GET"}}}
     with correlated(ids.correlation_id, request_id=ids.request_id):
         response = _respond(event, context, ids)
     if response["statusCode"] >= 500:
         measure(SERVER_ERRORS, by=str(response["statusCode"]))
     response["headers"] = {**SECURITY_HEADERS, **(response.get("headers") or {}), **ids.headers()}
-    return response
+    return {**response, "body": ""} if is_head else response
 
 
 def _respond(event: dict[str, Any], context: LambdaContext, ids: RequestIds) -> dict[str, Any]:

@@ -277,7 +277,7 @@ class Instances:
         return list(readable(read_record, found)), end
 
     def live_named(self, name: str) -> list[str]:
-        """The ids of those that are not terminated, newest first, also where a record cannot be read."""
+        """The ids of those that are not over, newest first, also where a record cannot be read."""
         found = self._table.whole(filter(_is_live, self._entries(*listing(name, None))))
         return [item["id"] for item in found if _is_live(item)]
 
@@ -345,4 +345,5 @@ def _status_of(item: Item) -> str:
 
 
 def _is_live(item: Item) -> bool:
-    return _status_of(item) != Status.TERMINATED
+    """Neither terminated, nor failed without a machine."""
+    return "fleet" in item and _status_of(item) != Status.TERMINATED
