@@ -4,6 +4,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -235,9 +236,9 @@ class Instances:
         return self._read_all(self._fleet_entries())
 
     def not_terminated(self) -> list[Instance]:
-        """The fleet, and those that failed and have no machine."""
-        failed = self._entries("status", "statusKey", _status_key(Status.FAILED))
-        found = self._read_all((*self._fleet_entries(), *failed))
+        """The fleet, and those that have no machine: they failed, or are about to end."""
+        others = (self._entries(*listing(None, one)) for one in (Status.FAILED, Status.DELETING))
+        found = self._read_all(chain(self._fleet_entries(), *others))
         return [record for record in found if record.status is not Status.TERMINATED]
 
     def _fleet_entries(self) -> Iterator[Item]:
@@ -346,4 +347,5 @@ def _status_of(item: Item) -> str:
 
 def _is_live(item: Item) -> bool:
     """Neither terminated, nor failed without a machine."""
-    return "fleet" in item and _status_of(item) != Status.TERMINATED
+    status = _status_of(item)
+    return status != Status.TERMINATED and (status != Status.FAILED or "fleet" in item)

@@ -73,10 +73,11 @@ def test_what_fails_and_has_no_machine_leaves_the_fleet_and_is_still_shown(
     put(table, new_instance(Status.CREATING, id=IDS[0]), failed(IDS[1], machine_id=OWN))
     assert ids(instances.fleet()) == IDS[:2]
 
-    put(table, failed(IDS[0]), failed(IDS[1], machine_id=OWN, gone=(OWN,)))
+    about_to_end = new_instance(Status.DELETING, id=IDS[2], machine_id=None)
+    put(table, failed(IDS[0]), failed(IDS[1], machine_id=OWN, gone=(OWN,)), about_to_end)
 
     assert instances.fleet() == []
-    assert ids(instances.not_terminated()) == IDS[:2]
+    assert ids(instances.not_terminated()) == IDS[:3]
 
 
 def test_of_what_is_terminated_nothing_is_shown_even_with_a_machine_to_give_back(
@@ -155,6 +156,15 @@ def test_one_that_is_gone_from_the_table_is_passed_over(lagging: Lagging) -> Non
     page, end = instances.page(name=None, status=None, limit=3, after=None)
 
     assert ([one.id for one in page], end) == ([IDS[2], IDS[0]], None)
+
+
+def test_of_that_name_are_those_that_are_not_over(table: Table, instances: Instances) -> None:
+    kept = failed(IDS[0], machine_id=OWN)
+    about_to_end = new_instance(Status.DELETING, id=IDS[1], machine_id=None)
+    ended = new_instance(Status.TERMINATED, id=IDS[3], gone=(OWN,))
+    put(table, kept, about_to_end, failed(IDS[2]), ended)
+
+    assert instances.live_named("test") == IDS[1::-1]
 
 
 def test_of_that_name_is_what_the_records_say(lagging: Lagging) -> None:

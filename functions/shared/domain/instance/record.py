@@ -245,12 +245,10 @@ class Instance:
 
     @property
     def may_have_machine(self) -> bool:
-        """Novita may bill for it, so that every sweep compares it: all but what has failed or ended with
-        nothing left to give back."""
-        if self.cleanup.tasks or self.purchases.unsettled:
+        """Whether Novita may show a machine of it: what a comparison with Novita's list must know of."""
+        if self.cleanup.tasks or self.purchases.unsettled or self.status is Status.CREATING:
             return True
-        failed_with_it = self.status is Status.FAILED and self.live_machine_id is not None
-        return failed_with_it or self.status not in (Status.FAILED, Status.TERMINATED)
+        return self.status is not Status.TERMINATED and self.live_machine_id is not None
 
     @property
     def fleet_summary(self) -> dict[str, str]:

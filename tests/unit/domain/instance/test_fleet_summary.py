@@ -130,7 +130,8 @@ def test_on_the_move_the_summary_changes_with_status_and_machine_alone(status: S
         (new_instance(Status.TERMINATED, gone=(OWN,)), False),
         (new_instance(Status.TERMINATED, tasks=(CleanupTask(OWN, Action.DELETE, NOW),)), True),
         (new_instance(Status.CREATING), True),
-        (new_instance(Status.DELETING, machine_id=None), True),
+        (new_instance(Status.DELETING, machine_id=None), False),
+        (new_instance(Status.DELETING, machine_id=None, unsettled=True), True),
     ],
 )
 def test_what_may_have_a_machine(record: Instance, may: bool) -> None:
