@@ -23,20 +23,21 @@ def rights(table: Table, queues: Queues, topic: Topic, secrets: Secrets) -> Righ
     return {
         "api": [
             allow("dynamodb", "GetItem BatchGetItem PutItem UpdateItem DeleteItem", table.arn),
-            query(table.arn, *table.index_arns("due", "listed", "status", "lookup")),
+            query(table.arn, *table.index_arns("due", "listed", "status", "lookup", "fleet")),
             send_all,
             allow("sqs", "GetQueueAttributes", *queues.arns(*queues.work), *queues.dead_arns),
             read_novita_key,
             read_webhook_master,
         ],
         # The index: whether there were machines before a Novita key that is new.
-        "create": [*steps, query(*table.index_arns("status")), consume(queues, "create")],
+        "create": [*steps, query(*table.index_arns("fleet")), consume(queues, "create")],
         "monitor": [*steps, consume(queues, "monitor")],
         "startup": [*steps, consume(queues, "startup")],
         "webhook": [read_write, send(queues, "webhook"), read_webhook_master, consume(queues, "webhook")],
         "reconcile": [
             read_write,
-            query(*table.index_arns("due", "status")),
+            allow("dynamodb", "BatchGetItem", table.arn),
+            query(*table.index_arns("due", "status", "fleet")),
             send_all,
             read_novita_key,
         ],

@@ -1,5 +1,7 @@
 """The one table: every record, and the stream that events leave by."""
 
+from typing import Any
+
 from aws_cdk import RemovalPolicy
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_lambda as lambda_
@@ -7,20 +9,16 @@ from constructs import Construct
 
 TEXT = dynamodb.AttributeType.STRING
 NUMBER = dynamodb.AttributeType.NUMBER
-ALL = dynamodb.ProjectionType.ALL
-KEYS_ONLY = dynamodb.ProjectionType.KEYS_ONLY
 
-# name: (partition key, sort key, its type, what it carries)
-INDEXES = {
-    "due": ("due", "dueAt", NUMBER, KEYS_ONLY),  # what is overdue; each is read again before it is acted on
-    "listed": ("listed", "id", TEXT, ALL),  # everything of a kind, by time
-    "status": ("statusKey", "id", TEXT, ALL),  # everything of a kind in a status
-    "lookup": (
-        "lookup",
-        "id",
-        TEXT,
-        ALL,
-    ),  # by name, by instance, of one kind
+# name: (partition key, sort key, its type, what it carries beside the keys). An index cannot be changed once
+# it has been deployed; docs/decisions.md says what each is for. None carries whole items: whoever finds
+# something in one reads the item itself.
+INDEXES: dict[str, tuple[str, str, dynamodb.AttributeType, tuple[str, ...]]] = {
+    "due": ("due", "dueAt", NUMBER, ()),  # what is overdue
+    "listed": ("listed", "id", TEXT, ()),  # everything of a kind, by time
+    "status": ("statusKey", "id", TEXT, ()),  # everything of a kind in a status
+    "lookup": ("lookup", "id", TEXT, ("statusKey", "fleet")),  # by name, by instance, of one kind
+    "fleet": ("fleet", "id", TEXT, ("summary",)),  # what has or may have a machine, in shards
 }
 
 # Only events that nobody has announced yet; every other write would wake the function for nothing.
@@ -48,12 +46,12 @@ class Table(Construct):
             removal_policy=removal,
             deletion_protection=removal == RemovalPolicy.RETAIN,
         )
-        for name, (partition, sort, sort_type, projection) in INDEXES.items():
+        for name, (partition, sort, sort_type, carried) in INDEXES.items():
             self._table.add_global_secondary_index(
                 index_name=name,
                 partition_key=_key(partition, TEXT),
                 sort_key=_key(sort, sort_type),
-                projection_type=projection,
+                **_projection(carried),
             )
         self.name = self._table.table_name
         self.arn = self._table.table_arn
@@ -76,6 +74,12 @@ class Table(Construct):
             bisect_batch_on_error=True,
             retry_attempts=5,
         )
+
+
+def _projection(carried: tuple[str, ...]) -> dict[str, Any]:
+    if not carried:
+        return {"projection_type": dynamodb.ProjectionType.KEYS_ONLY}
+    return {"projection_type": dynamodb.ProjectionType.INCLUDE, "non_key_attributes": list(carried)}
 
 
 def _key(name: str, kind: dynamodb.AttributeType) -> dynamodb.Attribute:

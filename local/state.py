@@ -18,7 +18,7 @@ from ops.command import RefusalError
 
 # Raise it whenever this folder, the simulator's file or what the emulator saves is laid out differently, so
 # that no version loads what another one saved. Without a file it is 1: there were no numbers yet.
-VERSION = 2
+VERSION = 3
 
 
 class StateDir:

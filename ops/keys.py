@@ -97,14 +97,21 @@ def key_pk(key: str) -> str:
 
 
 def _query(table: Any, condition: Any) -> list[dict[str, Any]]:
+    """Each read by its own key: the index has the keys alone, and may lag."""
     found: list[dict[str, Any]] = []
     start: dict[str, Any] = {}
     while True:
         page = table.query(IndexName="lookup", KeyConditionExpression=condition, **start)
-        found += page["Items"]
+        found += filter(None, (_item(table, entry) for entry in page["Items"]))
         if "LastEvaluatedKey" not in page:
             return found
         start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
+
+
+def _item(table: Any, entry: dict[str, Any]) -> dict[str, Any] | None:
+    key = {"pk": entry["pk"], "sk": entry["sk"]}
+    item: dict[str, Any] | None = table.get_item(Key=key, ConsistentRead=True).get("Item")
+    return item
 
 
 def _now() -> str:

@@ -15,8 +15,9 @@ from ops.stack import DeployedStack
 
 Item = dict[str, Any]
 
-# A key that was revoked since must stay so, and machines bought since carry the deployment's id as it is.
-NOT_RESTORED = ("key#", "deployment")
+# A key that was revoked since must stay so, machines bought since carry the deployment's id as it is, and
+# functions hold the secret that they sign cursors with.
+NOT_RESTORED = ("key#", "deployment", "cursors")
 
 
 def restore_items(table: Any, backup: Iterable[Item]) -> tuple[int, int]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
+from botocore.exceptions import BotoCoreError
 
 from functions.shared.domain.delivery.webhooks import Announcement, announce_event, announce_other
 from functions.shared.domain.messages import DeliveryMessage
@@ -18,40 +19,66 @@ from functions.shared.stores.table import ConditionFailed, Item, Table, unmarsha
 
 if TYPE_CHECKING:
     from functions.shared.platform.aws import Queues, Topic
+    from functions.shared.platform.invocation import TimeBudget
     from functions.shared.stores.deliveries import Deliveries
 
 
 @dataclass(frozen=True)
 class Announce:
+    """A failure is left to the sweep, which touches the event so that the stream brings it again: one event
+    that cannot be announced must not hold up those behind it."""
+
     table: Table
     topic: Topic
     deliveries: Deliveries
     queues: Queues
     clock: Callable[[], datetime]
+    budget: TimeBudget
 
-    def __call__(self, image: Mapping[str, Any]) -> None:
-        """A failure is left to the sweep, which touches the event so that the stream brings it again:
-        one event that cannot be announced must not hold up those behind it."""
-        item = unmarshal(image)
-        if item.get("kind") != "event" or item.get("due") != "event":
-            return
+    def __call__(self, images: Iterable[Mapping[str, Any]]) -> None:
+        """Webhooks of the whole batch first: no receiver waits for a topic that does not answer."""
+        items = [item for item in map(unmarshal, images) if item.get("kind") == item.get("due") == "event"]
+        self._each(self._each(items, self._queue_webhook), self._publish)
+
+    def _each(self, items: Sequence[Item], work: Callable[[Item, Announcement], None]) -> list[Item]:
+        """Those that it was done for. It ends when time is short or AWS does not answer, since the next one
+        would wait as long, and the batches behind this one with it."""
+        done: list[Item] = []
+        for item in items:
+            if not self.budget.may_announce():
+                break
+            error = self._try(item, work)
+            if isinstance(error, BotoCoreError):
+                break
+            if error is None:
+                done.append(item)
+        else:
+            return done
+        logger.warning("events left to the sweep", events=len(items) - len(done))
+        return done
+
+    def _try(self, item: Item, work: Callable[[Item, Announcement], None]) -> Exception | None:
         with correlated(_correlation(item)):
             try:
-                self._announce(item)
+                announcement = announce_event(read_event(item)) if "event" in item else announce_other(item)
+                with correlated(announcement.correlation_id, event_id=announcement.id):
+                    work(item, announcement)
             except Exception as error:  # noqa: BLE001  # whatever it is, the event is still due
                 logger.exception("event not announced", key=item.get("sk"), error=type(error).__name__)
+                return error
+        return None
 
-    def _announce(self, item: Item) -> None:
-        announcement = announce_event(read_event(item)) if "event" in item else announce_other(item)
-        with correlated(announcement.correlation_id, event_id=announcement.id):
-            if announcement.webhook_url:
-                self._add_delivery(announcement)
-            self.topic.publish(announcement)
-            self._mark_announced(item)
-            logger.info("event announced", type=announcement.type, webhook=bool(announcement.webhook_url))
+    def _queue_webhook(self, _: Item, announcement: Announcement) -> None:
+        if announcement.webhook_url:
+            self._add_delivery(announcement)
+
+    def _publish(self, item: Item, announcement: Announcement) -> None:
+        self.topic.publish(announcement)
+        self._mark_announced(item)
+        logger.info("event announced", type=announcement.type, webhook=bool(announcement.webhook_url))
 
     def _add_delivery(self, announcement: Announcement) -> None:
-        """Before the topic, so that receivers do not wait for it; a second time changes nothing."""
+        """A second time changes nothing."""
         delivery_id = self.deliveries.add(announcement, self.clock())
         self.queues.send("webhook", DeliveryMessage(delivery_id, 1, announcement.correlation_id))
 
@@ -71,6 +98,5 @@ def _correlation(item: Item) -> str:
 @metered
 def handler(event: dict[str, Any], context: LambdaContext) -> None:
     announce = wiring("announce").invocation(context).compose(Announce)
-    for record in event.get("Records", []):
-        if image := record.get("dynamodb", {}).get("NewImage"):
-            announce(image)
+    images = (record.get("dynamodb", {}).get("NewImage") for record in event.get("Records", []))
+    announce(filter(None, images))

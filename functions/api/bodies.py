@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
@@ -63,6 +63,16 @@ def _moment(value: Any) -> datetime:
     raise ValueError("must be a time with its offset, like 2026-01-31T12:00:00Z")
 
 
+_FAST_CLOCK = timedelta(seconds=5)  # a caller's may be ahead of ours
+
+
+def _past(value: datetime) -> datetime:
+    now = wired().clock()
+    if value > now + _FAST_CLOCK:
+        raise ValueError("must not be in the future; leave it out for now")
+    return min(value, now)
+
+
 _LONGEST_WAIT_MS = 86_400_000
 
 Name = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_visible)]
@@ -83,6 +93,7 @@ TagValue = Annotated[str, Field(max_length=256), AfterValidator(_printable)]
 Moment = Annotated[
     datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})
 ]
+PastMoment = Annotated[Moment, AfterValidator(_past)]
 
 
 class Body(BaseModel):
@@ -186,8 +197,12 @@ class ImportBody(Body):
     webhookUrl: WebAddress | None = None
 
 
+class StopBody(Body):
+    """There is nothing to say."""
+
+
 class LastUsedBody(Body):
-    lastUsedAt: Moment | None = None
+    lastUsedAt: PastMoment | None = None
 
 
 class SyncBody(Body):

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import hmac
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ from functions.shared.domain.errors import CallerError
 
 @dataclass(frozen=True)
 class Cursors:
-    key: Callable[[], str]
+    secret: Callable[[], str]
 
     def make(self, after: str, listing: str) -> str:
         return (
@@ -27,8 +28,18 @@ class Cursors:
             text = ""
         after, _, signature = text.rpartition(".")
         if not hmac.compare_digest(signature.encode(), self._signature(after, listing).encode()):
-            raise CallerError("INVALID_CURSOR", "The cursor was not made by this service for this listing")
+            raise _invalid()
         return after
 
+    def read_number(self, cursor: str, listing: str) -> int:
+        after = self.read(cursor, listing)
+        if not re.fullmatch("[0-9]{1,10}", after):
+            raise _invalid()
+        return int(after)
+
     def _signature(self, after: str, listing: str) -> str:
-        return hmac.digest(self.key().encode(), f"{after}\n{listing}".encode(), "sha256").hex()[:16]
+        return hmac.digest(self.secret().encode(), f"{after}\n{listing}".encode(), "sha256").hex()[:16]
+
+
+def _invalid() -> CallerError:
+    return CallerError("INVALID_CURSOR", "The cursor was not made by this service for this listing")

@@ -8,7 +8,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from functions.api import requests as current
 from functions.api.app import build
 from functions.api.auth import authorize
-from functions.api.requests import RequestIds, as_json, read_ids
+from functions.api.requests import RequestIds, as_get, as_json, read_ids
 from functions.api.responses import SECURITY_HEADERS, error_response
 from functions.shared.domain.errors import OstlerError, Unavailable
 from functions.shared.platform.observability import SERVER_ERRORS, correlated, logger, measure, metered
@@ -20,12 +20,13 @@ _app = build()
 @metered
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     ids = read_ids(event.get("headers") or {})
+    asked = as_get(event)
     with correlated(ids.correlation_id, request_id=ids.request_id):
-        response = _respond(event, context, ids)
+        response = _respond(asked or event, context, ids)
     if response["statusCode"] >= 500:
         measure(SERVER_ERRORS, by=str(response["statusCode"]))
     response["headers"] = {**SECURITY_HEADERS, **(response.get("headers") or {}), **ids.headers()}
-    return response
+    return {**response, "body": ""} if asked else response
 
 
 def _respond(event: dict[str, Any], context: LambdaContext, ids: RequestIds) -> dict[str, Any]:

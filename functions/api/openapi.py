@@ -93,16 +93,21 @@ def _description(app: APIGatewayHttpResolver) -> str:
     return json.dumps(schema)
 
 
+# A version before this one let the page keep keys in the browser for ever.
+_FORGET_KEYS = '<script>localStorage.removeItem("authorized")</script>'
+
+
 @cache
 def _page(app: APIGatewayHttpResolver) -> str:
     from aws_lambda_powertools.event_handler.openapi import swagger_ui
 
     bundle = Path(swagger_ui.__file__).parent
-    return swagger_ui.generate_swagger_html(
+    page = swagger_ui.generate_swagger_html(
         _description(app).replace("</", "<\\/"),
         (bundle / "swagger-ui-bundle.min.js").read_text("utf-8"),
         (bundle / "swagger-ui.min.css").read_text("utf-8"),
         swagger_base_url="",
         oauth2_config=None,
-        persist_authorization=True,
+        persist_authorization=False,  # a key is gone with the page it was typed into
     )
+    return page.removesuffix("</html>") + f"{_FORGET_KEYS}</html>"

@@ -53,6 +53,14 @@ def _valid_id(value: str | None) -> str | None:
     return value if value and _ID.fullmatch(value) else None
 
 
+def as_get(event: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A HEAD as the GET whose answer it wants without the body; None if it is no HEAD."""
+    context = event.get("requestContext", {})
+    if context.get("http", {}).get("method") != "HEAD":
+        return None
+    return {**event, "requestContext": {**context, "http": {**context["http"], "method": "GET"}}}
+
+
 def as_json(event: Mapping[str, Any]) -> dict[str, Any]:
     """The body as text, and JSON whatever its content type says: `curl -d` calls it a form."""
     headers = {**(event.get("headers") or {}), "content-type": "application/json"}

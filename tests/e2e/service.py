@@ -18,7 +18,7 @@ from tests.books import assert_books_balance, assert_no_gaps
 Json = dict[str, Any]
 
 PATIENCE_SECONDS = 40.0
-_KEPT = ("key#", "deployment")
+_KEPT = ("key#", "deployment", "cursors")  # warm functions hold them
 _QUICK = {
     "bootSeconds": 1,
     "startSeconds": 0.5,

@@ -13,8 +13,10 @@ def test_health_and_documentation_are_open_and_everything_else_is_not(service: S
     page = requests.get(f"{base}/docs", timeout=30)
     closed = requests.get(f"{base}/api/instances", timeout=30)
     deep = requests.get(f"{base}/health?deep=true", timeout=30)
+    head = requests.head(f"{base}/health", timeout=30)
 
     assert (health.status_code, health.json()["status"]) == (200, "ok")
+    assert (head.status_code, head.content) == (200, b"")
     assert description.status_code == 200
     assert description.headers["Content-Type"].startswith("application/json")
     assert description.json()["openapi"].startswith("3.1")

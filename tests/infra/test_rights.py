@@ -44,7 +44,7 @@ def step(queue: str) -> set[tuple[str, str]]:
 
 EXPECTED = {
     "api": table(*ITEMS, "Query", "BatchGetItem", "DeleteItem")
-    | indexes("due", "listed", "status", "lookup")
+    | indexes("due", "listed", "status", "lookup", "fleet")
     | send(*EVERY_QUEUE)
     | on(
         "sqs",
@@ -53,11 +53,14 @@ EXPECTED = {
     )
     | secret("NovitaKey")
     | secret("WebhookMaster"),
-    "create": step("Create") | indexes("status"),
+    "create": step("Create") | indexes("fleet"),
     "monitor": step("Monitor"),
     "startup": step("Startup"),
     "webhook": table(*ITEMS) | send("Webhook") | secret("WebhookMaster") | consume("Webhook"),
-    "reconcile": table(*ITEMS) | indexes("due", "status") | send(*EVERY_QUEUE) | secret("NovitaKey"),
+    "reconcile": table(*ITEMS, "BatchGetItem")
+    | indexes("due", "status", "fleet")
+    | send(*EVERY_QUEUE)
+    | secret("NovitaKey"),
     "dead_letters": table(*ITEMS)
     | send("Monitor")
     | on(

@@ -5,10 +5,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from botocore.exceptions import EndpointConnectionError
+from botocore.exceptions import EndpointConnectionError, ReadTimeoutError
 
+from functions.announce.handler import handler as announce
+from functions.shared.platform.wiring import Wiring
 from functions.shared.stores.table import Write
-from tests.integration.harness import Harness
+from tests.integration.harness import Context, Harness
 from tests.integration.subscriber import Subscriber
 from tests.integration.wire import Made
 
@@ -145,3 +147,79 @@ def test_an_event_that_makes_no_sense_holds_up_nobody(harness: Harness) -> None:
 
     assert len(everything.received()) == 2
     assert harness.announce() == 2  # still due, for whoever reads the log
+
+
+class Running(Context):
+    """The time that is left goes by with the harness's."""
+
+    def __init__(self, harness: Harness, seconds: float) -> None:
+        self._harness = harness
+        self._end = harness.now().timestamp() + seconds
+
+    def get_remaining_time_in_millis(self) -> int:  # type: ignore[override]  # the other never ends
+        return int(1000 * (self._end - self._harness.now().timestamp()))
+
+
+def announce_batch(harness: Harness) -> None:
+    """All events that are due in one invocation, as the stream brings them, with what the template gives."""
+    images = [harness._item(key) for key in harness._due("event")]
+    with harness.wire.handling("announce"):
+        announce({"Records": [{"dynamodb": {"NewImage": one}} for one in images]}, Running(harness, 60))
+
+
+def hanging(harness: Harness, seconds: float, *, answers: bool) -> list[Made]:
+    """Every publish takes so long, and is answered then or never."""
+    asked: list[Made] = []
+
+    def hang(made: Made) -> None:
+        if made.name.startswith("Publish"):
+            asked.append(made)
+            harness.advance(seconds)
+            if not answers:
+                raise ReadTimeoutError(endpoint_url="https://sns")
+
+    harness.wire.before = hang
+    return asked
+
+
+@pytest.mark.parametrize(("seconds", "answers", "most"), [(8, False, 1), (7, True, 5)])
+def test_a_topic_that_hangs_holds_up_neither_webhooks_nor_the_batch(
+    harness: Harness, seconds: float, answers: bool, most: int
+) -> None:
+    everything = Subscriber(harness, None)
+    harness.announcing = False
+    for number in range(12):
+        harness.create(webhookUrl=harness.simulator.inbox_url(f"box{number}"))
+    began, asked = harness.now(), hanging(harness, seconds, answers=answers)
+
+    announce_batch(harness)
+
+    harness.wire.before = None
+    assert 1 <= len(asked) <= most
+    assert (harness.now() - began).total_seconds() < 60
+    while harness.deliver():
+        pass
+    assert all(harness.simulator.inbox(f"box{number}") for number in range(12))
+
+    harness.announcing = True
+    harness.settle()
+    harness.run(300)
+    ids = {one["id"] for one in everything.received()}
+    assert len(ids) == 12 * 3
+
+
+def test_one_event_of_a_batch_that_cannot_be_told_holds_up_no_other(harness: Harness) -> None:
+    everything = Subscriber(harness, None)
+    store(harness, {"pk": "a", "sk": "event#1"}, {"pk": "b", "sk": "event#1", "event": {"type": 7}})
+    store(harness, *SERVICE_EVENTS)
+
+    announce_batch(harness)
+
+    assert sorted(one["id"] for one in everything.received()) == ["evt_circuit", "evt_orphan"]
+
+
+def test_the_topic_is_given_less_time_than_one_event_may_take(harness: Harness) -> None:
+    config = Wiring.client(harness.wiring, "sns").meta.config
+
+    longest = (config.connect_timeout + config.read_timeout) * config.retries["total_max_attempts"]
+    assert longest <= 8

@@ -273,7 +273,7 @@ def test_both_sides_are_fetched_at_the_same_time(harness: Harness) -> None:
     harness.simulator.fault("slow", path="/gpu/instances", delayMs=400)
 
     def slow_table(made: Made) -> None:
-        if made.name == "Query instances#running":
+        if made.name == "Query fleet#0":
             time.sleep(0.4)
 
     harness.wire.before = slow_table

@@ -1,73 +1,18 @@
 """Lists in pages: what a page costs, that none is missed or shown twice, that cursors cannot be made up."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from functions.api.cursors import Cursors
 from functions.shared.domain.ids import new_instance_id
-from functions.shared.domain.instance.record import Instance
 from functions.shared.domain.instance.status import Status
-from functions.shared.stores.instances import record_item
-from functions.shared.stores.table import marshal
 from tests.integration.harness import Harness
+from tests.integration.stored_records import put, put_alike, reading, stored
 from tests.unit.builders import new_instance
-
-AT_ONCE = 25  # BatchWriteItem's own limit
-
-
-def stored(at: datetime, **changes: Any) -> Instance:
-    """At rest and without a machine, so that nobody has to do anything about it."""
-    plain: dict[str, Any] = {"status": Status.FAILED, "machine_id": None, "next_check_at": None, "version": 1}
-    return new_instance(**plain | {"id": new_instance_id(at), "created_at": at} | changes)
-
-
-def put(harness: Harness, records: list[Instance]) -> None:
-    for start in range(0, len(records), AT_ONCE):
-        puts = [{"PutRequest": {"Item": marshal(record_item(one))}} for one in records[start:][:AT_ONCE]]
-        harness.dynamodb.batch_write_item(RequestItems={harness.table_name: puts})
-
-
-def put_alike(harness: Harness, record: Instance, ids: list[str]) -> None:
-    """So many that making each anew takes longer than the test."""
-    item = marshal(record_item(record))
-    for start in range(0, len(ids), AT_ONCE):
-        puts = []
-        for one in ids[start:][:AT_ONCE]:
-            inner = {"M": {**item["record"]["M"], "id": {"S": one}}}
-            puts.append(
-                {"PutRequest": {"Item": {**item, "pk": {"S": one}, "id": {"S": one}, "record": inner}}}
-            )
-        harness.dynamodb.batch_write_item(RequestItems={harness.table_name: puts})
-
-
-@dataclass
-class Read:
-    """What DynamoDB was asked for."""
-
-    calls: list[str] = field(default_factory=list)
-    items: int = 0
-
-
-@contextmanager
-def reading(harness: Harness) -> Iterator[Read]:
-    read = Read()
-    events = harness.wiring.table.client.meta.events
-
-    def count(model: Any, parsed: Any, **_: Any) -> None:
-        read.calls.append(model.name)
-        read.items += parsed.get("ScannedCount", 0)
-
-    events.register("after-call.dynamodb", count)
-    try:
-        yield read
-    finally:
-        events.unregister("after-call.dynamodb", count)
 
 
 def page(harness: Harness, query: str = "", cursor: str | None = None) -> Any:
@@ -91,7 +36,7 @@ def test_the_last_page_of_thousands_costs_what_page_1_costs(harness: Harness, ma
         first = page(harness, "limit=20")
     with reading(harness) as of_page_2:
         second = page(harness, "limit=20", first["nextCursor"])
-    cursors = Cursors(harness.wiring.deployment.id)
+    cursors = Cursors(harness.wiring.cursor_secret.value)
     assert first["nextCursor"] == cursors.make(newest_first[19], "[null, null]")
     last_but_one_ended = cursors.make(newest_first[many - 21], "[null, null]")
     with reading(harness) as of_the_last:
@@ -99,8 +44,9 @@ def test_the_last_page_of_thousands_costs_what_page_1_costs(harness: Harness, ma
 
     assert first["total"] == many
     assert of_page_1.calls == of_page_2.calls == of_the_last.calls
-    assert of_page_1.calls.count("Query") == of_page_1.calls.count("BatchGetItem") == 1
-    assert of_the_last.items <= of_page_1.items == of_page_2.items == 21
+    assert of_page_1.calls.count("Query") == 1
+    assert of_page_1.calls.count("BatchGetItem") == 2  # the records, and when they were last used
+    assert of_the_last.entries <= of_page_1.entries == of_page_2.entries == 21
     assert ids(first) + ids(second) == newest_first[:40]
     assert ids(last) == newest_first[-20:]
     assert "nextCursor" not in last
@@ -248,3 +194,33 @@ def test_a_forged_cursor_is_refused(harness: Harness) -> None:
         assert (status, answer["error"]["code"]) == (400, "INVALID_CURSOR"), forged
     status, answer = harness.call("GET", f"/api/instances?status=failed&cursor={good}")
     assert (status, answer["error"]["code"]) == (400, "INVALID_CURSOR")
+
+
+@pytest.mark.parametrize("listing", ["[null, null]", "events {id}", "comprehensive"])
+def test_a_cursor_signed_with_what_is_in_every_machines_name_is_refused(
+    harness: Harness, listing: str
+) -> None:
+    """The deployment's id is no secret: whoever sees a machine at Novita knows it."""
+    instance_id = harness.create()
+    harness.settle()
+    paths = {
+        "[null, null]": "/api/instances",
+        "events {id}": f"/api/instances/{instance_id}/events",
+        "comprehensive": "/api/instances/comprehensive",
+    }
+    forged = Cursors(harness.wiring.deployment.id).make("1", listing.format(id=instance_id))
+
+    status, answer = harness.call("GET", f"{paths[listing]}?cursor={forged}")
+
+    assert (status, answer["error"]["code"]) == (400, "INVALID_CURSOR")
+
+
+@pytest.mark.parametrize("after", ["", "x", "-1", "1.5", "9" * 40, "\u0663"])
+def test_an_events_cursor_that_names_no_number_is_refused(harness: Harness, after: str) -> None:
+    instance_id = harness.create()
+    ours = Cursors(harness.wiring.cursor_secret.value).make(after, f"events {instance_id}")
+
+    status, answer = harness.call("GET", f"/api/instances/{instance_id}/events?cursor={ours}")
+
+    assert (status, answer["error"]["code"]) == (400, "INVALID_CURSOR")
+    harness.settle()

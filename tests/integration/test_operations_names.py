@@ -1,10 +1,12 @@
 """Operations by name, machines that are imported, last use, and how to get in."""
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from functions.shared.domain.ids import timestamp
 from functions.shared.domain.instance.status import Status
 from tests.integration.harness import Harness
 from tests.integration.logs import everything_logged
@@ -55,6 +57,43 @@ def test_a_name_means_the_one_that_is_not_terminated(harness: Harness) -> None:
     assert nobody == 404
     assert (status, accepted["instanceId"]) == (202, second["instanceId"])
     assert harness.record(first["instanceId"]).status is Status.TERMINATED
+
+
+def test_a_name_means_the_one_that_may_have_a_machine(harness: Harness) -> None:
+    """What failed without ever getting one is nothing that could be started, stopped or deleted by name."""
+    failed = [_failed(harness, "again") for _ in range(2)]
+    nobody = [_named(harness, what, "again")[0] for what in ("start", "stop", "delete")]
+    _, live = _import(harness, name="again")
+
+    status, accepted = _named(harness, "stop", "again")
+    harness.settle()
+
+    assert nobody == [404, 404, 404]
+    assert (status, accepted["instanceId"]) == (202, live["instanceId"])
+    assert {harness.record(one).status for one in failed} == {Status.FAILED}
+
+
+def test_a_name_also_means_one_that_failed_and_kept_its_machine(harness: Harness) -> None:
+    harness.simulator.settings(bootSeconds=100_000)
+    kept = harness.create(name="kept", onFailure="keep", maxWaitTime=60_000)
+    harness.settle()
+    assert harness.record(kept).status is Status.FAILED
+
+    status, accepted = _named(harness, "delete", "kept")
+    harness.settle()
+
+    assert (status, accepted["instanceId"]) == (202, kept)
+    assert harness.record(kept).status is Status.TERMINATED
+
+
+def _failed(harness: Harness, name: str) -> str:
+    """Refused for good, so that it never had a machine."""
+    harness.simulator.fault("status", "/gpu/instance/create", status=400, reason="INVALID_PARAMS", times=1)
+    instance_id = harness.create(name=name)
+    harness.settle()
+    record = harness.record(instance_id)
+    assert (record.status, record.machine.id) == (Status.FAILED, None)
+    return instance_id
 
 
 @pytest.mark.parametrize(
@@ -198,3 +237,20 @@ def test_there_is_no_way_into_an_instance_without_a_machine(harness: Harness) ->
 
     assert (waiting, gone) == (409, 409)
     assert first["error"]["code"] == second["error"]["code"] == "INSTANCE_HAS_NO_MACHINE"
+
+
+def test_a_use_that_is_still_to_come_is_refused_and_a_fast_clock_forgiven(harness: Harness) -> None:
+    _, imported = _import(harness)
+    path = f"/api/instances/{imported['instanceId']}/last-used"
+
+    def use(seconds: float) -> tuple[int, Any]:
+        return harness.call(
+            "PUT", path, {"lastUsedAt": timestamp(harness.now() + timedelta(seconds=seconds))}
+        )
+
+    refused, answer = use(60)
+    noted, shown = use(3)
+
+    assert (refused, answer["error"]["validationErrors"][0]["field"]) == (400, "lastUsedAt")
+    assert noted == 200
+    assert shown["lastUsedAt"] <= timestamp(harness.now())

@@ -208,7 +208,7 @@ def test_an_item_that_cannot_be_read_does_not_hold_up_the_sweep(harness: Harness
     harness.dynamodb.update_item(
         TableName=harness.table_name,
         Key=key,
-        UpdateExpression="SET #record.#created = :strange REMOVE statusKey",  # and the list does not show it
+        UpdateExpression="SET #record.#created = :strange REMOVE fleet",  # and the index does not show it
         ExpressionAttributeNames={"#record": "record", "#created": "created_at"},
         ExpressionAttributeValues={":strange": {"S": "the other day"}},
     )

@@ -33,9 +33,9 @@ def test_a_wish_that_is_not_understood_is_refused() -> None:
 @pytest.mark.parametrize(
     ("number", "said"),
     [
-        (None, "an older version of Ostler (in format 1, this one reads 2)"),
-        ("3", "a newer version of Ostler (in format 3, this one reads 2)"),
-        ("not a number", "an unknown version of Ostler (its format has no number, this one reads 2)"),
+        (None, "an older version of Ostler (in format 1, this one reads 3)"),
+        ("4", "a newer version of Ostler (in format 4, this one reads 3)"),
+        ("not a number", "an unknown version of Ostler (its format has no number, this one reads 3)"),
     ],
 )
 def test_what_another_version_saved_is_moved_aside_with_copies_of_the_keys(

@@ -72,7 +72,7 @@ def test_the_state_of_an_older_version_is_moved_aside_and_said_so(copy: LocalCop
 
     copy.start(MAKE_RUN)
 
-    assert "was saved by an older version of Ostler (in format 1, this one reads 2)" in copy.output
+    assert "was saved by an older version of Ostler (in format 1, this one reads 3)" in copy.output
     assert f"It is moved to {copy.state_dir / 'old-1'}; nothing is lost." in copy.output
     assert (copy.key, _deployment(copy)) == (key, deployment)
     assert copy.get("/api/instances", key).status_code == 200

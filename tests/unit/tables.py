@@ -13,12 +13,13 @@ from functions.shared.stores.instances import Instances
 from functions.shared.stores.table import Table
 from tests.unit.builders import NOW
 
-# name: (partition key, sort key, its type, what it carries), as infra.table has them
-INDEXES = {
-    "due": ("due", "dueAt", "N", "KEYS_ONLY"),
-    "listed": ("listed", "id", "S", "ALL"),
-    "status": ("statusKey", "id", "S", "ALL"),
-    "lookup": ("lookup", "id", "S", "ALL"),
+# name: (partition key, sort key, its type, what it carries beside the keys), as infra.table has them
+INDEXES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
+    "due": ("due", "dueAt", "N", ()),
+    "listed": ("listed", "id", "S", ()),
+    "status": ("statusKey", "id", "S", ()),
+    "lookup": ("lookup", "id", "S", ("statusKey", "fleet")),
+    "fleet": ("fleet", "id", "S", ("summary",)),
 }
 
 
@@ -49,25 +50,30 @@ def dynamodb() -> Iterator[Any]:
 
 
 def new_table(client: Any) -> Table:
+    name = f"table-{next(_numbers)}"
+    client.create_table(TableName=name, **table_definition())
+    return Table(client, name)
+
+
+def table_definition() -> dict[str, Any]:
     keys = {"pk": "S", "sk": "S"}
     for partition, sort, kind, _ in INDEXES.values():
         keys |= {partition: "S", sort: kind}
-    name = f"table-{next(_numbers)}"
-    client.create_table(
-        TableName=name,
-        BillingMode="PAY_PER_REQUEST",
-        AttributeDefinitions=[{"AttributeName": key, "AttributeType": kind} for key, kind in keys.items()],
-        KeySchema=_key("pk", "sk"),
-        GlobalSecondaryIndexes=[
-            {
-                "IndexName": index,
-                "KeySchema": _key(partition, sort),
-                "Projection": {"ProjectionType": carries},
-            }
-            for index, (partition, sort, _, carries) in INDEXES.items()
+    return {
+        "BillingMode": "PAY_PER_REQUEST",
+        "AttributeDefinitions": [{"AttributeName": key, "AttributeType": kind} for key, kind in keys.items()],
+        "KeySchema": _key("pk", "sk"),
+        "GlobalSecondaryIndexes": [
+            {"IndexName": index, "KeySchema": _key(partition, sort), "Projection": projection(carried)}
+            for index, (partition, sort, _, carried) in INDEXES.items()
         ],
-    )
-    return Table(client, name)
+    }
+
+
+def projection(carried: tuple[str, ...]) -> dict[str, Any]:
+    if not carried:
+        return {"ProjectionType": "KEYS_ONLY"}
+    return {"ProjectionType": "INCLUDE", "NonKeyAttributes": list(carried)}
 
 
 def instances_in(table: Table) -> Instances:

@@ -7,7 +7,7 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body, Path, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
-from functions.api.bodies import IdempotencyKey, InstanceId, NamedBody, NamedStartBody, StartBody
+from functions.api.bodies import IdempotencyKey, InstanceId, NamedBody, NamedStartBody, StartBody, StopBody
 from functions.api.requests import caller, idempotent, use_case, wired
 from functions.api.use_cases.operate_instance import Command, OperateInstance
 from functions.api.use_cases.read_instances import find_instance
@@ -90,7 +90,11 @@ def restart(
 
 
 @router.post("/api/instances/<instance_id>/stop", summary="Stop", tags=_OPERATIONS, status_code=202)
-def stop(instance_id: InstanceId, idempotency_key: IdempotencyKey = None) -> Response[AcceptedView]:
+def stop(
+    instance_id: InstanceId,
+    _: Annotated[StopBody | None, Body()] = None,
+    idempotency_key: IdempotencyKey = None,
+) -> Response[AcceptedView]:
     return _operate(instance_id, "stop", begin_stop, idempotency_key)
 
 

@@ -112,7 +112,7 @@ class MergeLists:
 
     def _fetched(self, sync: bool) -> MergedList:
         with ThreadPoolExecutor(2) as pool:
-            here = pool.submit(copy_context().run, self._timed, self.instances.all_live)
+            here = pool.submit(copy_context().run, self._timed, self.instances.not_terminated)
             there = pool.submit(copy_context().run, self._timed, self._listed)
         (records, local_time), (listed, novita_time) = here.result(), there.result()
         began = self.stopwatch()

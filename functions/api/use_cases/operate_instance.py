@@ -58,7 +58,7 @@ class OperateInstance:
         )
 
     def _named(self, name: str) -> str:
-        """The id of the one instance of that name that is not terminated."""
+        """The id of the one instance of that name; what is over or never got a machine does not count."""
         live = self.instances.live_named(name)
         if not live:
             raise NotFound("INSTANCE_NOT_FOUND", "There is no instance of that name")

@@ -123,7 +123,7 @@ class ReadInstances:
     ) -> tuple[list[EventView], str | None]:
         """Oldest first, and the cursor to go on with."""
         listing = f"events {instance_id}"
-        after = int(self.cursors.read(cursor, listing)) if cursor else 0
+        after = self.cursors.read_number(cursor, listing) if cursor else 0
         find_instance(self.instances, instance_id)
         found = [event_view(one) for one in self.instances.events(instance_id, after, limit + 1)]
         shown = found[: how_many_fit(found[:limit])]

@@ -53,7 +53,7 @@ class CompareWithNovita:
         """`delete_orphans`: an admin has said so, however many there are."""
         began = self.clock()
         # Records first: a machine bought meanwhile may then lack in the records, which one look mends.
-        records = self.instances.all_live()
+        records = self.instances.fleet()
         try:
             machines = self.novita.list(within=self.budget.to_repair_after())
         except (NovitaForNow, NovitaRefused) as error:

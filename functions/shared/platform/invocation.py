@@ -21,6 +21,7 @@ T = TypeVar("T")
 _TO_SAVE = 10.0  # what a call, a purchase or a health check taught is written, with the SDK's own retries
 _TO_REPAIR = 5.0  # one difference of the comparison is written
 _TO_ENQUEUE = 15.0  # whoever read the list for all has its own step to finish as well
+_TO_ANNOUNCE = 30.0  # one event: what SNS and then the table may take not to answer
 _TO_COUNT = 25.0  # what the SDK may take to find out that the table does not answer: counting is not worth it
 
 _LONGEST_CALL = 20.0  # what one step gives a call to Novita with its retries, however long it may live
@@ -58,6 +59,9 @@ class TimeBudget:
 
     def may_enqueue(self) -> bool:
         return self.left() >= _TO_ENQUEUE
+
+    def may_announce(self) -> bool:
+        return self.left() >= _TO_ANNOUNCE
 
     def may_count(self) -> bool:
         return self.left() >= _TO_COUNT
@@ -99,7 +103,7 @@ class Invocation:
     def cursors(self) -> Cursors:
         from functions.api.cursors import Cursors
 
-        return Cursors(self.deployment)
+        return Cursors(self.wiring.cursor_secret.value)
 
     @cached_property
     def shared_polling(self) -> SharedPolling:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # imported when first used: not every function pays for them 
     from functions.shared.outbound.probes import Probes
     from functions.shared.platform.aws import QueueDepths, Topic
     from functions.shared.stores.circuits import Circuits
+    from functions.shared.stores.cursor_secret import CursorSecret
     from functions.shared.stores.deliveries import ReceiverSlots
     from functions.shared.stores.rate_limiter import RateLimiter
 
@@ -80,9 +81,13 @@ class Wiring:
         import boto3
         from botocore.config import Config
 
-        # Attempts stay well inside a function's life; the record is due again if all of them fail.
+        # Attempts stay well inside a function's life; the record is due again if all of them fail. The topic
+        # is given less: every event behind waits for it.
+        connect, read, attempts = (1, 3, 2) if service == "sns" else (2, 5, 3)
         config = Config(
-            connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 3}
+            connect_timeout=connect,
+            read_timeout=read,
+            retries={"mode": "standard", "total_max_attempts": attempts},
         )
         return boto3.client(service, config=config)
 
@@ -170,6 +175,12 @@ class Wiring:
             return self.secrets.read(self.settings.novita_secret_id).version
 
         return KeyTrust(self.table, version, self.instances.had_machines, self.clock)
+
+    @cached_property
+    def cursor_secret(self) -> "CursorSecret":
+        from functions.shared.stores.cursor_secret import CursorSecret
+
+        return CursorSecret(self.table)
 
     @cached_property
     def due(self) -> Due:

@@ -14,7 +14,7 @@ from typing import Any
 from functions.shared.platform.observability import logger
 from functions.shared.stores.table import TABLE_FAILED, ConditionFailed, Item, Table, Write, millis, moment
 
-_INLINE = 2_000  # characters: what is small is kept in the entry itself, which the index repeats
+_INLINE = 2_000  # characters: what is small is kept in the entry itself, which statistics read
 _PART = 300_000  # DynamoDB refuses items beyond 400 kB
 _KEPT = timedelta(days=1)  # at the most, and if nobody cleans up: the table removes it
 _EPOCH_KEY = ("cache#:epoch", "epoch")
@@ -78,7 +78,7 @@ class CacheStore:
 
     def entries(self) -> list[CacheEntry]:
         found = self._table.query_all("#lookup = :cache", {":cache": "cache"}, index="lookup", names=_LOOKUP)
-        return [self._entry(item) for item in found]
+        return [self._entry(item) for item in self._table.whole(found)]
 
     def remove(self, entry: CacheEntry) -> bool:
         """Unless somebody has renewed it."""

@@ -1,14 +1,16 @@
 """Instances with their purchases, events and operations: stored together, guarded by version."""
 
-from collections.abc import Callable, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from functions.shared.domain.errors import NotFound, StaleInstance
-from functions.shared.domain.ids import Mark
+from functions.shared.domain.ids import Mark, earliest_instance_id
 from functions.shared.domain.instance.decision import Decision
 from functions.shared.domain.instance.machine import Machine
 from functions.shared.domain.instance.record import Event, Instance, Operation, Purchase, PurchaseOutcome
@@ -31,8 +33,9 @@ _operation = TypeAdapter(Operation)
 _purchase = TypeAdapter(Purchase)
 _RECORD_ATTRIBUTES = frozenset(
     {"pk", "sk", "kind", "schema", "id", "version", "token", "listed", "statusKey", "lookup", "record"}
-    | {"due", "dueAt"}
+    | {"due", "dueAt", "fleet", "summary"}
 )
+FLEET_SHARDS = 16  # of the index of all that may have a machine, so that several can share a sweep
 
 
 def record_item(record: Instance) -> Item:
@@ -52,7 +55,14 @@ def record_item(record: Instance) -> Item:
     }
     if record.next_check_at:
         item |= {"due": "instance", "dueAt": millis(record.next_check_at)}
+    if record.may_have_machine:
+        item |= {"fleet": fleet_key(record.id), "summary": record.fleet_summary}
     return {**item, **record.unknown.get("item", {})}
+
+
+def fleet_key(instance_id: str) -> str:
+    """Of the instance's shard, in which it stays: whoever reads all shards misses none that changes."""
+    return _shard_key(zlib.crc32(instance_id.encode()) % FLEET_SHARDS)
 
 
 def read_record(item: Mapping[str, Any]) -> Instance:
@@ -223,30 +233,40 @@ class Instances:
             return self.turned_out_bought(mark, machine, seen_at, wanted=wanted)
         return True
 
-    def all_live(self) -> list[Instance]:
-        """Every instance that is not terminated, as the index has it: perhaps a moment old. One that cannot
-        be read, as after a roll-back, must not hide the others."""
-        live = [status for status in Status if status is not Status.TERMINATED]
-        found = [
-            item
-            for status in live
-            for item in self._table.query_all(
-                "statusKey = :key", {":key": _status_key(status)}, index="status"
-            )
-        ]
-        newest: dict[str, Instance] = {}  # one that changes meanwhile may be found in two statuses
-        for record in readable(read_record, found):
-            known = newest.get(record.id)
-            newest[record.id] = record if known is None or known.version < record.version else known
-        return list(newest.values())
+    def fleet(self) -> list[Instance]:
+        """Every instance that has or may have a machine, as a sweep needs them: perhaps a moment old. One
+        that cannot be read, as after a roll-back, must not hide the others."""
+        return self._read_all(self._fleet_entries())
+
+    def not_terminated(self) -> list[Instance]:
+        """The fleet, and those that have no machine: they failed, or are about to end."""
+        others = (self._entries(*listing(None, one)) for one in (Status.FAILED, Status.DELETING))
+        found = self._read_all(chain(self._fleet_entries(), *others))
+        return [record for record in found if record.status is not Status.TERMINATED]
+
+    def _fleet_entries(self) -> Iterator[Item]:
+        for shard in range(FLEET_SHARDS):
+            yield from self._entries("fleet", "fleet", _shard_key(shard))
+
+    def _entries(self, index: str, key: str, value: str) -> list[Item]:
+        return self._table.query_all(
+            "#key = :key", {":key": value}, index=index, names={"#key": key}, forward=False
+        )
+
+    def _read_all(self, entries: Iterable[Item]) -> list[Instance]:
+        items = self._table.get_all((entry["pk"], entry["sk"]) for entry in entries)
+        return list(readable(read_record, items))
 
     def had_machines(self, before: datetime) -> bool:
         """Whether any machine was ours before that, or may have been: an unclear purchase counts."""
-        return any(
-            record.live_machine_id is not None or record.purchases.unsettled
-            for record in self.all_live()
-            if (record.machine.bought_at or record.created_at) < before
-        )
+        horizon = earliest_instance_id(before)
+        return any(self._may_have_bought(entry) for entry in self._fleet_entries() if entry["id"] < horizon)
+
+    def _may_have_bought(self, entry: Item) -> bool:
+        if entry.get("summary", {}).get("machine"):
+            return True
+        record = self.get(entry["id"])
+        return record is not None and (record.purchases.unsettled or bool(record.cleanup.tasks))
 
     def events(self, instance_id: str, after: int = 0, limit: int | None = None) -> list[Event]:
         """In order, from the sequence that follows `after`."""
@@ -272,12 +292,9 @@ class Instances:
         return list(readable(read_record, found)), end
 
     def live_named(self, name: str) -> list[str]:
-        """The ids of those that are not terminated, newest first, also where a record cannot be read."""
-        index, key, value = listing(name, None)
-        found = self._table.query_all(
-            "#key = :key", {":key": value}, index=index, names={"#key": key}, forward=False
-        )
-        return [item["id"] for item in found if _status_of(item) != Status.TERMINATED]
+        """The ids of those that are not over, newest first, also where a record cannot be read."""
+        found = self._table.whole(filter(_is_live, self._entries(*listing(name, None))))
+        return [item["id"] for item in found if _is_live(item)]
 
     def operation(self, operation_id: str) -> tuple[str, Operation]:
         """The instance's id and the operation."""
@@ -288,9 +305,7 @@ class Instances:
 
     def operations(self, instance_id: str) -> list[Operation]:
         """Newest first."""
-        found = self._table.query_all(
-            "lookup = :lookup", {":lookup": f"operations#{instance_id}"}, index="lookup", forward=False
-        )
+        found = self._table.whole(self._entries("lookup", "lookup", f"operations#{instance_id}"))
         return [read_operation(item) for item in found]
 
     def _is_mine(self, record: Instance, stored: Item | None) -> bool:
@@ -339,6 +354,10 @@ def listing(name: str | None, status: str | None) -> tuple[str, str, str]:
     return "listed", "listed", "instances"
 
 
+def _shard_key(shard: int) -> str:
+    return f"fleet#{shard:x}"
+
+
 def _status_key(status: str) -> str:
     return f"instances#{status}"
 
@@ -346,3 +365,9 @@ def _status_key(status: str) -> str:
 def _status_of(item: Item) -> str:
     """As the index has it, also where the record itself cannot be read."""
     return str(item.get("statusKey", "")).removeprefix("instances#")
+
+
+def _is_live(item: Item) -> bool:
+    """Neither terminated, nor failed without a machine."""
+    status = _status_of(item)
+    return status != Status.TERMINATED and (status != Status.FAILED or "fleet" in item)

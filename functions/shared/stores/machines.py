@@ -28,21 +28,9 @@ class DeploymentId:
 
     def id(self) -> str:
         if self._id is None:
-            self._id = self._read() or self._make()
+            item = {"pk": "deployment", "sk": "deployment", "kind": "deployment", "id": new_deployment_id()}
+            self._id = str(self._table.made_once(item)["id"])
         return self._id
-
-    def _read(self) -> str | None:
-        item = self._table.get("deployment", "deployment")
-        return str(item["id"]) if item else None
-
-    def _make(self) -> str:
-        made = new_deployment_id()
-        item = {"pk": "deployment", "sk": "deployment", "kind": "deployment", "id": made}
-        try:
-            self._table.put(Write(item, NEW))
-        except ConditionFailed:
-            return self._read() or made
-        return made
 
 
 class Orphans:

@@ -21,6 +21,7 @@ Item = dict[str, Any]
 TABLE_FAILED = (ClientError, BotoCoreError)  # it refused, or did not answer
 _AT_ONCE = 100  # BatchGetItem's own limit
 _PARTS = 10  # in which a busy table may answer
+_BEING_WRITTEN = "TransactionConflictException"  # a transaction is writing the item right now
 
 
 class _Numbers(TypeDeserializer):
@@ -76,23 +77,41 @@ class Table:
         )
         return unmarshal(answer["Item"]) if "Item" in answer else None
 
-    def get_all(self, keys: Iterable[tuple[str, str]]) -> Iterator[Item]:
-        """The items of those keys, in any order and perhaps a moment old, to be shown and not acted on: what
-        is not there, or what a busy table does not give, is left out."""
+    def get_all(self, keys: Iterable[tuple[str, str]], *, consistent: bool = False) -> Iterator[Item]:
+        """The items of those keys, in any order and, unless consistent, perhaps a moment old: what is not
+        there, or what a busy table does not give, is left out."""
         wanted = [{"pk": {"S": pk}, "sk": {"S": sk}} for pk, sk in dict.fromkeys(keys)]
         for start in range(0, len(wanted), _AT_ONCE):
-            left: Any = {self.name: {"Keys": wanted[start:][:_AT_ONCE]}}
+            some = wanted[start : start + _AT_ONCE]
+            left: Any = {self.name: {"Keys": some, "ConsistentRead": consistent}}
             for _ in range(_PARTS):
                 answer = self.client.batch_get_item(RequestItems=left)
                 yield from map(unmarshal, answer["Responses"].get(self.name, []))
                 if not (left := answer.get("UnprocessedKeys")):
                     break
 
+    def whole(self, entries: Iterable[Item]) -> list[Item]:
+        """The items that these entries of an index are about, in their order, as they are now."""
+        keys = [(entry["pk"], entry["sk"]) for entry in entries]
+        found = {(item["pk"], item["sk"]): item for item in self.get_all(keys, consistent=True)}
+        return [found[key] for key in keys if key in found]
+
     def put(self, write: Write) -> None:
         try:
             self.client.put_item(TableName=self.name, **_put(write))
         except ClientError as error:
             raise _translated(error) from error
+
+    def made_once(self, item: Item) -> Item:
+        """What is stored under this key: whoever comes first stores this, and everybody gets the same."""
+        found = self.get(item["pk"], item["sk"])
+        if found is not None:
+            return found
+        try:
+            self.put(Write(item, NEW))
+        except ConditionFailed:
+            return self.get(item["pk"], item["sk"]) or item
+        return item
 
     def delete(
         self, pk: str, sk: str, condition: str | None = None, values: Mapping[str, Any] | None = None
@@ -106,11 +125,25 @@ class Table:
             raise _translated(error) from error
 
     def transact(self, writes: Iterable[Write]) -> None:
+        """All of them or none. One alone needs no transaction, which would cost twice as much."""
+        writes = list(writes)
+        if len(writes) == 1:
+            self._put_alone(writes[0])
+            return
         items: list[Any] = [{"Put": {"TableName": self.name, **_put(write)}} for write in writes]
         try:
             self.client.transact_write_items(TransactItems=items)
         except ClientError as error:
             raise _translated(error) from error
+
+    def _put_alone(self, write: Write) -> None:
+        """A transaction that is writing the item right now is another writer, as it is for a transaction."""
+        try:
+            self.put(write)
+        except ClientError as error:
+            if error.response["Error"]["Code"] != _BEING_WRITTEN:
+                raise
+            raise ConditionFailed from error
 
     def update(
         self,
@@ -201,11 +234,13 @@ class Table:
         after: str | None,
         wanted: Callable[[Item], bool] = lambda _: True,
     ) -> tuple[list[Item], str | None]:
-        """Newest first, from below the id `after`; and the id that the next page goes on below, if any."""
+        """Whole items, newest first, from below the id `after`; and the id that the next page goes on below,
+        if any. The index may lag: only what is still so by the items themselves is in the page."""
         condition, values = "#key = :key", {":key": value}
         if after:
             condition, values = f"{condition} AND id < :after", {**values, ":after": after}
         found: list[Item] = []
+        entries: list[Item] = []  # that have not been read yet
         start: Item | None = None
         while True:
             some, start = self.query(
@@ -217,9 +252,12 @@ class Table:
                 limit=limit + 1,
                 start=start,
             )
-            found += filter(wanted, some)
-            if len(found) > limit or not start:
-                return found[:limit], found[limit - 1]["id"] if len(found) > limit else None
+            entries += filter(wanted, some)
+            while entries and (room := limit - len(found)):
+                items, entries = self.whole(entries[:room]), entries[room:]
+                found += (item for item in items if item.get(key) == value and wanted(item))
+            if entries or not start:
+                return found, found[-1]["id"] if entries else None
 
 
 def _put(write: Write) -> dict[str, Any]:
@@ -272,8 +310,6 @@ def readable(read: Callable[[Item], T], found: Iterable[Item]) -> Iterator[T]:
 
 # Neither another sweep nor a step has moved the due time since it was read.
 _STILL_DUE = "dueAt = :seen"
-# The transaction of a step is writing the item right now.
-_BEING_WRITTEN = "TransactionConflictException"
 
 
 class Due:

@@ -12,13 +12,14 @@ from functions.shared.stores.instances import listing
 from functions.shared.stores.table import ConditionFailed, Item, Table, Write, marshal
 
 _BASE = ("total#instances", "total")
+_EXACT = 1000  # entries of an index, which one query reads for the price of four records
 _SETTLED = timedelta(minutes=5)  # by then an instance is stored, or never will be
 # Nobody has moved the base since it was read.
 _SAME = "attribute_not_exists(pk) OR #after = :after"
 
 
 class Totals:
-    """Exact where one page of the index is enough; of longer listings cached, for `ttl` seconds at most."""
+    """Exact where one short query is enough; of longer listings cached, for `ttl` seconds at most."""
 
     def __init__(self, table: Table, cache: SharedCache, clock: Callable[[], datetime], ttl: float) -> None:
         self._table = table
@@ -72,7 +73,12 @@ class Totals:
     def _count(
         self, name: str | None, status: str | None, start: Item | None = None
     ) -> tuple[int, Item | None]:
-        return self._page(*listing(name, status), start=start, status=status if name is not None else None)
+        return self._page(
+            *listing(name, status),
+            start=start,
+            status=status if name is not None else None,
+            limit=_EXACT if start is None else None,
+        )
 
     def _page(
         self,
@@ -82,6 +88,7 @@ class Totals:
         ids: tuple[str, str] | None = None,
         start: Any = None,
         status: str | None = None,
+        limit: int | None = None,
     ) -> tuple[int, Any]:
         condition, values, names = "#key = :key", {":key": value}, {"#key": key}
         optional: dict[str, Any] = {}
@@ -94,6 +101,8 @@ class Totals:
             values[":status"] = f"instances#{status}"
         if start is not None:
             optional["ExclusiveStartKey"] = start
+        if limit is not None:
+            optional["Limit"] = limit
         answer = self._table.client.query(
             TableName=self._table.name,
             IndexName=index,

@@ -14,11 +14,10 @@ from functions.api.handler import handler
 from functions.shared.platform import wiring
 from functions.shared.platform.settings import Settings
 from ops import keys
+from tests.unit.tables import table_definition
 
 _LOCK = RLock()
 TABLE = "ostler"
-INDEXES = {"due": "dueAt", "listed": "id", "status": "id", "lookup": "id"}
-PARTITIONS = {"status": "statusKey"}
 ENVIRONMENT = {
     "TABLE_NAME": TABLE,
     "TOPIC_ARN": "arn:aws:sns:us-east-1:000000000000:ostler",
@@ -33,7 +32,7 @@ ENVIRONMENT = {
     "NOVITA_RATE_LIMIT": "10000",
 }
 # Kept for the service's own sake, whatever is asked of it.
-_CACHES = ("key#", "cache#", "circuit#", "limit", "deployment")
+_CACHES = ("key#", "cache#", "circuit#", "limit", "deployment", "cursors")
 
 
 class OneAtATime:
@@ -95,7 +94,7 @@ class Answer:
 class Api:
     def __init__(self) -> None:
         self._dynamodb = boto3.client("dynamodb")
-        self._dynamodb.create_table(**table_definition())
+        self._dynamodb.create_table(TableName=TABLE, **table_definition())
         boto3.client("secretsmanager").create_secret(Name="novita", SecretString="novita-key")
         self.keys = {scope: self.new_key(scope) for scope in keys.SCOPES}
         self.restart()
@@ -162,39 +161,6 @@ class Api:
 
 def create_body(**fields: Any) -> dict[str, Any]:
     return {"name": "test", "productName": "RTX 4090 24GB", "templateId": "107672"} | fields
-
-
-def table_definition() -> dict[str, Any]:
-    names = {
-        "pk": "S",
-        "sk": "S",
-        "due": "S",
-        "dueAt": "N",
-        "listed": "S",
-        "statusKey": "S",
-        "lookup": "S",
-        "id": "S",
-    }
-    return {
-        "TableName": TABLE,
-        "BillingMode": "PAY_PER_REQUEST",
-        "AttributeDefinitions": [
-            {"AttributeName": name, "AttributeType": kind} for name, kind in names.items()
-        ],
-        "KeySchema": _keys("pk", "sk"),
-        "GlobalSecondaryIndexes": [
-            {
-                "IndexName": name,
-                "KeySchema": _keys(PARTITIONS.get(name, name), sort),
-                "Projection": {"ProjectionType": "ALL"},
-            }
-            for name, sort in INDEXES.items()
-        ],
-    }
-
-
-def _keys(partition: str, sort: str) -> list[dict[str, str]]:
-    return [{"AttributeName": partition, "KeyType": "HASH"}, {"AttributeName": sort, "KeyType": "RANGE"}]
 
 
 def _joined(query: str) -> dict[str, str]:

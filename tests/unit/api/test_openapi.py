@@ -177,3 +177,10 @@ def test_the_page_holds_the_description_and_needs_nothing_from_elsewhere(api: Ap
     assert answer.headers["Content-Type"].startswith("text/html")
     assert "/api/instances/{instance_id}/start" in answer.text
     assert not re.search(r"<(script|link)[^>]+(src|href)=.?https?://", answer.text)
+
+
+def test_the_page_keeps_no_key_in_the_browser_and_forgets_those_that_it_once_kept(api: Api) -> None:
+    page = api.call("GET", "/docs", headers={"Authorization": None}).text
+
+    assert "persistAuthorization: false" in page
+    assert page.endswith('<script>localStorage.removeItem("authorized")</script></html>')

@@ -185,36 +185,68 @@ def test_unfit_ids_are_replaced(api: Api, unfit: str) -> None:
     assert answer.error["requestId"] == answer.headers["X-Request-ID"]
 
 
-# Keys
+# HEAD
 
 
 @pytest.mark.parametrize(
-    "presented",
-    [
-        "",
-        "Bearer",
-        "Bearer ",
-        "Bearer x",
-        "Basic {key}",
-        "{key}",
-        "Bearer {key}x",
-        "Bearer {key} x",
-        "Bearer,{key}",
-        "Token {key}",
-        f"Bearer ost_{'a' * 43}",
-        "Bearer ost_",
-        "Bearer \ud800",
-        "Bearer é",
-        "Bearer " + "x" * 10_000,
-    ],
+    "path", ["/health", "/docs", "/openapi.json", "/api/instances", "/api/instances/x", "/api/nothing"]
 )
-@pytest.mark.parametrize("path", ["/api/instances", "/api/nothing", "/", "/health"])
+def test_head_answers_as_get_does_without_the_body(api: Api, path: str) -> None:
+    got, head = api.call("GET", path), api.call("HEAD", path)
+
+    assert (head.status, head.text) == (got.status, "")
+    of_each = ("X-Request-ID", "X-Correlation-ID")
+    assert {**head.headers, **dict.fromkeys(of_each)} == {**got.headers, **dict.fromkeys(of_each)}
+
+
+def test_head_needs_the_scope_that_get_needs(api: Api) -> None:
+    answer = api.call("HEAD", "/api/webhooks/secret?url=https://example.com", scope="write")
+
+    assert (answer.status, answer.text) == (403, "")
+
+
+def test_head_is_no_way_to_what_only_a_post_does(api: Api) -> None:
+    assert api.call("HEAD", "/api/instances/x/start").status == 404
+
+
+# Keys
+
+
+WRONG_KEYS = [
+    "",
+    "Bearer",
+    "Bearer ",
+    "Bearer x",
+    "Basic {key}",
+    "{key}",
+    "Bearer {key}x",
+    "Bearer {key} x",
+    "Bearer,{key}",
+    "Token {key}",
+    f"Bearer ost_{'a' * 43}",
+    "Bearer ost_",
+    "Bearer \ud800",
+    "Bearer é",
+    "Bearer " + "x" * 10_000,
+]
+
+
+@pytest.mark.parametrize("presented", WRONG_KEYS)
+@pytest.mark.parametrize("path", ["/api/instances", "/api/nothing", "/", "/health?deep=true"])
 def test_a_key_that_is_wrong_or_malformed_is_unauthorized(api: Api, path: str, presented: str) -> None:
     answer = api.call("GET", path, headers={"Authorization": presented.format(key=api.keys["admin"])})
 
     assert (answer.status, answer.code) == (401, "UNAUTHORIZED")
     assert answer.headers["WWW-Authenticate"] == "Bearer"
     assert api.keys["admin"] not in answer.text
+
+
+@pytest.mark.parametrize("presented", WRONG_KEYS)
+@pytest.mark.parametrize("path", ["/health", "/health?deep=false", "/docs", "/openapi.json"])
+def test_where_no_key_is_needed_a_bad_one_does_no_harm(api: Api, path: str, presented: str) -> None:
+    answer = api.call("GET", path, headers={"Authorization": presented.format(key=api.keys["admin"])})
+
+    assert answer.status == 200
 
 
 @pytest.mark.parametrize("path", ["/api/instances", "/api/nothing", "/api/instances/x/connection", "/"])

@@ -344,10 +344,26 @@ def test_an_import_needs_an_id_that_could_be_one(api: Api, machine: Any) -> None
         "9999-12-31T23:59:59-23:59",
         {},
         [],
+        "2999-01-01T00:00:00Z",
     ],
 )
-def test_a_last_use_that_is_no_moment_is_refused(api: Api, time: Any) -> None:
+def test_a_last_use_that_is_no_moment_or_still_to_come_is_refused(api: Api, time: Any) -> None:
     answer = api.call("PUT", "/api/instances/inst_X/last-used", {"lastUsedAt": time})
 
     assert_refused(answer, 400, "VALIDATION_ERROR")
     assert answer.fields == {"lastUsedAt": "INVALID_LAST_USED_AT"}
+
+
+@pytest.mark.parametrize("body", [{"force": True}, {"instanceName": "x"}, []])
+def test_a_stop_with_something_to_say_is_refused(api: Api, body: Any) -> None:
+    answer = api.post(body, "/api/instances/inst_X/stop")
+
+    assert_refused(answer, 400, "VALIDATION_ERROR")
+    assert set(answer.fields.values()) <= {"UNKNOWN_FIELD", "INVALID_BODY"}
+
+
+@pytest.mark.parametrize("body", [None, {}])
+def test_a_stop_needs_no_body(api: Api, body: Any) -> None:
+    answer = api.post(body, "/api/instances/inst_X/stop")
+
+    assert_refused(answer, 404, "INSTANCE_NOT_FOUND")

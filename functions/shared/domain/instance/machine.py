@@ -1,5 +1,8 @@
 """What Novita says of a machine, in our words; a status we do not know means "on its way"."""
 
+import json
+import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum, auto
@@ -67,3 +70,13 @@ def has_addresses(machine: Machine, *, expected: bool) -> bool:
     if not machine.endpoints:
         return not expected
     return all(endpoint.address for endpoint in machine.endpoints)
+
+
+def endpoints_digest(endpoints: Iterable[Endpoint]) -> str:
+    """Short, to see whether they have changed; empty where there are none."""
+    known = [[one.port, one.type, one.address] for one in endpoints]
+    return f"{zlib.crc32(json.dumps(known).encode()):08x}" if known else ""
+
+
+def spot_notice(status: str, reclaim_at: datetime | None) -> str:
+    return f"{status} {reclaim_at.isoformat() if reclaim_at else ''}".strip()

@@ -10,7 +10,7 @@ from typing import Any
 from functions.shared.domain.errors import Fault
 from functions.shared.domain.instance.boot_times import BootEstimate
 from functions.shared.domain.instance.health import HealthCheck
-from functions.shared.domain.instance.machine import Endpoint
+from functions.shared.domain.instance.machine import Endpoint, endpoints_digest, spot_notice
 from functions.shared.domain.instance.status import AT_REST, NEXT, Status
 
 
@@ -288,6 +288,21 @@ class Instance:
         if self.status is Status.TERMINATED:  # one that vanished is told of if it is back
             return any(one in self.cleanup.gone for one in self.cleanup.vanished)
         return self.live_machine_id is not None
+
+    @property
+    def fleet_summary(self) -> dict[str, str]:
+        """What a sweep has to know to see that Novita shows nothing new, and no more: an index carries it.
+        What Novita last showed is there only at rest, since steps follow what is on the move."""
+        machine, parts = self.machine, {"status": str(self.status), "machine": self.live_machine_id}
+        settled = self.at_rest and machine.first_missed_at is None and self.waiting is None
+        if settled and self.live_machine_id:
+            parts |= {
+                "shown": machine.novita_status,
+                "region": machine.region,
+                "spot": spot_notice(machine.spot_status, machine.spot_reclaim_at),
+                "endpoints": endpoints_digest(machine.endpoints),
+            }
+        return {name: value for name, value in parts.items() if value}
 
     def gave_up(self, machine_id: str) -> bool:
         """It ended without the machine's end being asked for: one that is back may be somebody else's."""

@@ -1,0 +1,68 @@
+"""Many records, written without the service, and what DynamoDB is asked for to read them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from functions.shared.domain.ids import new_instance_id
+from functions.shared.domain.instance.record import Instance
+from functions.shared.domain.instance.status import Status
+from functions.shared.stores.instances import record_item
+from functions.shared.stores.table import marshal
+from tests.integration.harness import Harness
+from tests.unit.builders import new_instance
+
+AT_ONCE = 25  # BatchWriteItem's own limit
+
+
+def stored(at: datetime, **changes: Any) -> Instance:
+    """At rest and without a machine, so that nobody has to do anything about it."""
+    plain: dict[str, Any] = {"status": Status.FAILED, "machine_id": None, "next_check_at": None, "version": 1}
+    return new_instance(**plain | {"id": new_instance_id(at), "created_at": at} | changes)
+
+
+def put(harness: Harness, records: list[Instance]) -> None:
+    for start in range(0, len(records), AT_ONCE):
+        puts = [{"PutRequest": {"Item": marshal(record_item(one))}} for one in records[start:][:AT_ONCE]]
+        harness.dynamodb.batch_write_item(RequestItems={harness.table_name: puts})
+
+
+def put_alike(harness: Harness, record: Instance, ids: list[str]) -> None:
+    """So many that making each anew takes longer than the test."""
+    item = marshal(record_item(record))
+    for start in range(0, len(ids), AT_ONCE):
+        puts = []
+        for one in ids[start:][:AT_ONCE]:
+            inner = {"M": {**item["record"]["M"], "id": {"S": one}}}
+            puts.append(
+                {"PutRequest": {"Item": {**item, "pk": {"S": one}, "id": {"S": one}, "record": inner}}}
+            )
+        harness.dynamodb.batch_write_item(RequestItems={harness.table_name: puts})
+
+
+@dataclass
+class Read:
+    """What DynamoDB was asked for."""
+
+    calls: list[str] = field(default_factory=list)
+    entries: int = 0  # by queries
+    items: int = 0  # by batches
+
+
+@contextmanager
+def reading(harness: Harness) -> Iterator[Read]:
+    read = Read()
+    events = harness.wiring.table.client.meta.events
+
+    def count(model: Any, parsed: Any, **_: Any) -> None:
+        read.calls.append(model.name)
+        read.entries += parsed.get("ScannedCount", 0)
+        read.items += sum(map(len, parsed.get("Responses", {}).values()))
+
+    events.register("after-call.dynamodb", count)
+    try:
+        yield read
+    finally:
+        events.unregister("after-call.dynamodb", count)
