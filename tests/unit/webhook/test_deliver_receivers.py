@@ -4,8 +4,10 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from functions.shared.domain.delivery.webhooks import DeliveryState, hold_wait
+from functions.shared.domain.delivery.webhooks import DeliveryState
+from functions.shared.domain.resilience import hold_wait
 from functions.shared.stores.deliveries import ReceiverSlots
+from functions.shared.stores.jobs import SlowSlots
 from functions.shared.stores.table import Item, Table
 from tests.unit.webhook.conftest import Listen
 from tests.unit.webhook.harness import Hook, WebhookHarness
@@ -28,7 +30,7 @@ def test_no_more_slots_than_there_are_and_each_receiver_has_its_own(harness: Web
     other = harness.receivers.take("https://b.example", now, now + LEASE)
 
     assert [one is not None for one in taken] == [True, True, True, False]
-    assert len({one.name for one in taken if one}) == 3
+    assert len({one.slot.name for one in taken if one}) == 3
     assert other is not None
 
 
@@ -38,11 +40,11 @@ def test_a_slot_is_free_when_it_is_left_or_its_time_is_over(harness: WebhookHarn
     mine, *_ = [harness.receivers.take(origin, now, now + LEASE) for _ in range(3)]
     assert mine is not None
 
-    harness.receivers.release(mine)
+    harness.receivers.release(mine, now)
     assert harness.receivers.take(origin, now, now + LEASE) is not None
     assert harness.receivers.take(origin, now, now + LEASE) is None
 
-    harness.receivers.release(mine)  # somebody else has it now
+    harness.receivers.release(mine, now)  # somebody else has it now
     assert harness.receivers.take(origin, now, now + LEASE) is None
     assert harness.receivers.take(origin, now + LEASE, now + 2 * LEASE) is not None
 
@@ -54,7 +56,8 @@ def test_a_slot_whose_answer_was_lost_is_known_to_be_ones_own(harness: WebhookHa
             return super().update(*args, **kwargs)
 
     now = harness.clock()
-    receivers = ReceiverSlots(Twice(harness.table.client, harness.table.name), 1)
+    twice = Twice(harness.table.client, harness.table.name)
+    receivers = ReceiverSlots(twice, 1, SlowSlots(twice, "webhook", 2))
 
     assert receivers.take("https://a.example", now, now + LEASE) is not None
 
@@ -108,7 +111,11 @@ def test_an_attempt_releases_its_slot(make_harness: Callable[..., WebhookHarness
 
 
 def test_waits_for_a_slot_double_up_to_the_time_an_attempt_may_take() -> None:
-    waits = [hold_wait(held, 15, lambda: 0.5).total_seconds() for held in (0, 1, 2, 3, 4, 50, 5000)]
+    waits = [hold_wait(held, 15, lambda: 0.5).total_seconds() for held in (0, 1, 2, 3, 4, 8)]
 
-    assert waits == [1, 2, 4, 8, 15, 15, 15]
+    assert waits == [1, 2, 4, 8, 15, 15]
     assert hold_wait(4, 15, lambda: 0.0).total_seconds() == 7.5
+
+
+def test_whoever_has_waited_a_minute_asks_four_times_less_often() -> None:
+    assert [hold_wait(held, 15, lambda: 0.5).total_seconds() for held in (9, 50, 5000)] == [60, 60, 60]

@@ -18,6 +18,7 @@ from functions.shared.domain.instance.observations import (
     Observation,
     PurchasesRead,
     Reappeared,
+    RoundHeld,
     Seen,
     Tick,
     UnknownMachine,
@@ -70,4 +71,6 @@ def _learn(decision: Decision, observation: Observation) -> Decision:
         case CallPostponed():
             return outcomes.call_postponed(decision, observation.fault, observation.wait_seconds)
         case HealthChecked():
-            return outcomes.health_checked(decision, observation.report, observation.began)
+            return outcomes.health_checked(decision, observation)
+        case RoundHeld():
+            return outcomes.round_held(decision, observation.wait_seconds)
