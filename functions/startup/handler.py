@@ -46,7 +46,8 @@ class CheckApplication:
         slot = self.slow_applications.take(now, until) if rounds.slow else None
         if rounds.slow and slot is None:
             logger.info("slow application held", held=rounds.held)
-            return decision, RoundHeld(hold_wait(rounds.held, ROUND_SECONDS, self.chance).total_seconds())
+            wait = hold_wait(rounds.held, ROUND_SECONDS, self.chance, slow=True)
+            return decision, RoundHeld(wait.total_seconds())
         try:
             decision = self._begun(decision, until)
         except StaleInstance:

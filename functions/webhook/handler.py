@@ -16,6 +16,7 @@ from functions.shared.domain.delivery.webhooks import (
     Attempt,
     Delivery,
     DeliveryState,
+    ReceiverBusy,
     after_attempt,
     origin_of,
     signed_headers,
@@ -64,18 +65,18 @@ class Deliver:
         now = self.clock()
         until = now + timedelta(seconds=self.webhook_timeout) + _LONGER_THAN_THE_FUNCTION
         slot = self.receiver_slots.take(_receiver(delivery.url), now, until)
-        if slot is None:
-            self._hold(delivery, now)
+        if isinstance(slot, ReceiverBusy):
+            self._hold(delivery, now, slot)
             return
         begun = self.deliveries.begin(delivery, now, until)
         timed_out = self._attempt(begun, masters) if begun else None
         self.receiver_slots.release(slot, self.clock(), timed_out)  # without this it is free at `until`
 
-    def _hold(self, delivery: Delivery, now: datetime) -> None:
+    def _hold(self, delivery: Delivery, now: datetime, busy: ReceiverBusy) -> None:
         """Waiting is not failing: the receiver, or all that hang, have enough under way. It is no attempt."""
-        until = now + hold_wait(delivery.held, self.webhook_timeout, random.random)
+        until = now + hold_wait(delivery.held, self.webhook_timeout, random.random, slow=busy.slow)
         if self.deliveries.hold(delivery, until):
-            logger.info("receiver busy", attempt=delivery.attempt + 1, held=delivery.held)
+            logger.info("receiver busy", attempt=delivery.attempt + 1, held=delivery.held, slow=busy.slow)
             self._queue(delivery, until, now)
 
     def _attempt(self, delivery: Delivery, masters: Sequence[bytes]) -> bool:

@@ -78,7 +78,7 @@ def categories(report: Any) -> dict[int, str]:
     }
 
 
-class Rounds:
+class Rounds(Probes):
     """The real checks, and when each was made in virtual time."""
 
     def __init__(self, harness: Harness) -> None:
@@ -224,7 +224,7 @@ def test_a_second_message_in_the_middle_of_a_round_makes_no_second_one(harness: 
     assert asking.tried == asking.rounds
 
 
-class Asking:
+class Asking(Probes):
     """While the application is asked, other messages arrive in other environments."""
 
     def __init__(self, harness: Harness, instance_id: str, kind: str) -> None:
@@ -278,11 +278,14 @@ def test_a_worker_that_dies_in_a_round_is_followed_when_its_lease_is_over(harnes
 
 
 def test_a_check_that_fails_itself_every_time_ends_at_the_deadline(harness: Harness) -> None:
-    class Broken:
+    class Broken(Probes):
+        def __init__(self) -> None:
+            pass
+
         def check(self, *_: Any) -> HealthReport:
             raise RuntimeError("a mistake of ours")
 
-    harness.wiring.probes = Broken()  # type: ignore[assignment]  # stands for a bug in the real one
+    harness.wiring.probes = Broken()
     instance_id = harness.create(healthCheck={"maxWaitTimeMs": 60_000})
 
     harness.settle()

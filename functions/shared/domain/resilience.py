@@ -231,12 +231,15 @@ def retry_wait(
     return min(cap, wait * (0.75 + chance() / 2))
 
 
-def hold_wait(held: int, longest_seconds: float, chance: Callable[[], float]) -> timedelta:
+def hold_wait(
+    held: int, longest_seconds: float, chance: Callable[[], float], *, slow: bool = False
+) -> timedelta:
     """Until a job that got no slot asks again: doubled each time, with jitter, and no longer than a job may
-    last, since a slot is free then. After a minute many more must be waiting than there are slots, and it
-    asks less often."""
-    longest = longest_seconds if held <= _HOLDS_OF_A_MINUTE else 4 * longest_seconds
-    return timedelta(seconds=min(2.0 ** min(held, 10), longest) * (0.5 + chance()))
+    last, since a slot is free then. One of the slow ones need not ask after a second. After a minute many
+    more must be waiting than there are slots, and it asks less often."""
+    doubled = min(held + (3 if slow else 0), 10)
+    longest = longest_seconds if doubled <= _HOLDS_OF_A_MINUTE else 4 * longest_seconds
+    return timedelta(seconds=min(2.0**doubled, longest) * (0.5 + chance()))
 
 
 def retry_after_seconds(header: str | None, now: datetime, longest: float) -> float | None:

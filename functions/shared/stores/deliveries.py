@@ -17,6 +17,7 @@ from functions.shared.domain.delivery.webhooks import (
     Delivery,
     DeliveryState,
     Receiver,
+    ReceiverBusy,
     look_at,
     site_of,
 )
@@ -253,7 +254,7 @@ class Deliveries:
             return None
 
 
-# How long it counts for others of its site that one of them timed out.
+# How long it counts for others of its site that one of them began to hang.
 _SITE_SLOW_FOR = timedelta(days=1)
 _SITE_MARKS = 64  # of its origins; two that share a mark only forget each other's time-out sooner
 # After a time-out in this process, others may hang as well.
@@ -271,9 +272,9 @@ class ReceiverSlot:
 class ReceiverSlots:
     """A receiver has so many attempts under way, and all that may hang have half of the workers.
 
-    It may hang if its last attempt timed out, or if it is unknown and another of its site hangs. Then it gets
-    one attempt at a time. So does, for a minute after a time-out in this process, whoever has not answered
-    lately: many begin to hang together, and each is to be found out by one worker and not by three.
+    It may hang if its last attempt timed out, or if another of its site began to hang and it has not answered
+    since. Then it gets one attempt at a time. So does, for a minute after a time-out in this process, whoever
+    has not answered lately: many begin to hang together, and one worker is enough to find each of them out.
     """
 
     def __init__(self, table: Table, per_receiver: int, slow: SlowSlots) -> None:
@@ -283,24 +284,24 @@ class ReceiverSlots:
         self._slow = slow
         self._timed_out_at: datetime | None = None
 
-    def take(self, origin: str, now: datetime, until: datetime) -> ReceiverSlot | None:
-        """A slot of the receiver, or None while all are taken; it becomes free by itself at `until`."""
+    def take(self, origin: str, now: datetime, until: datetime) -> ReceiverSlot | ReceiverBusy:
+        """A slot of the receiver, unless all are taken; it becomes free by itself at `until`."""
         pk = f"receiver#{_hashed(origin)}"
         item = self._slots.read(pk)
         receiver = _read_receiver(item)
-        may_hang = receiver.slow or (receiver.unknown and self._site_hangs(origin, now))
+        may_hang = self._may_hang(origin, receiver, now)
         careful = may_hang or (self._in_trouble(now) and not receiver.answered_lately(now))
         most = 1 if careful else self._per_receiver
         if busy_slots(item, now) >= most:
-            return None
-        slow = self._slow.take(now, until, spare=0 if receiver.unknown else 1) if may_hang else None
+            return ReceiverBusy(may_hang)
+        slow = self._slow.take(now, until, spare=1 if receiver.slow else 0) if may_hang else None
         if may_hang and slow is None:
-            return None
+            return ReceiverBusy(may_hang)
         gone = int((until + RETENTION).timestamp())
         slot = self._slots.take(pk, most, now, until, known=item, origin=origin, expiresAt=gone)
         if slot is None and slow:
             self._slow.release(slow)
-        return ReceiverSlot(origin, receiver, slot, slow) if slot else None
+        return ReceiverSlot(origin, receiver, slot, slow) if slot else ReceiverBusy(may_hang)
 
     def release(self, slot: ReceiverSlot, now: datetime, timed_out: bool | None = None) -> None:
         """With what was learned of the receiver, if an attempt was made."""
@@ -311,25 +312,28 @@ class ReceiverSlots:
         elif timed_out:
             self._timed_out_at = now
             self._slots.release(slot.slot, " SET timedOutAt = :at", {":at": millis(now)})
-            self._mark_site(slot.origin, "SET #mark = :at, kind = :kind, expiresAt = :gone", now)
+            values = {":at": millis(now), ":kind": "site", ":gone": int((now + RETENTION).timestamp())}
+            mark = "SET #mark = if_not_exists(#mark, :at), kind = :kind, expiresAt = :gone"
+            self._mark_site(slot.origin, mark, values)
         else:
             self._slots.release(slot.slot, ", timedOutAt SET answeredAt = :at", {":at": millis(now)})
             if slot.receiver.slow:
-                self._mark_site(slot.origin, "SET kind = :kind REMOVE #mark", now)
+                self._mark_site(slot.origin, "REMOVE #mark", {})
+
+    def _may_hang(self, origin: str, receiver: Receiver, now: datetime) -> bool:
+        if receiver.slow or not (receiver.unknown or self._in_trouble(now)):
+            return receiver.slow  # in quiet times one that is known costs no look at its site
+        item = self._table.get(_site_key(origin), "site") or {}
+        recent = now - _SITE_SLOW_FOR
+        since = millis(max(recent, receiver.answered_at or recent))
+        return any(name.startswith("slow") and at > since for name, at in item.items())
 
     def _in_trouble(self, now: datetime) -> bool:
         return self._timed_out_at is not None and now - self._timed_out_at < _TROUBLE_LASTS
 
-    def _site_hangs(self, origin: str, now: datetime) -> bool:
-        item = self._table.get(_site_key(origin), "site") or {}
-        since = millis(now - _SITE_SLOW_FOR)
-        return any(name.startswith("slow") and at > since for name, at in item.items())
-
-    def _mark_site(self, origin: str, change: str, now: datetime) -> None:
-        values = {":at": millis(now), ":kind": "site", ":gone": int((now + RETENTION).timestamp())}
+    def _mark_site(self, origin: str, change: str, values: dict[str, Any]) -> None:
         mark = f"slow{int(_hashed(origin), 16) % _SITE_MARKS}"
-        used = {name: value for name, value in values.items() if name in change}
-        self._table.update(_site_key(origin), "site", change, names={"#mark": mark}, values=used)
+        self._table.update(_site_key(origin), "site", change, names={"#mark": mark}, values=values)
 
 
 def _read_receiver(item: Item) -> Receiver:

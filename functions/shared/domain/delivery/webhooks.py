@@ -102,6 +102,13 @@ class Receiver:
         return self.answered_at is not None and now - self.answered_at < _LATELY
 
 
+@dataclass(frozen=True)
+class ReceiverBusy:
+    """An attempt has to wait for its turn."""
+
+    slow: bool  # behind all receivers that may hang, rather than behind attempts to the same one
+
+
 def read_waits(text: str) -> tuple[float, ...]:
     """The setting WEBHOOK_WAITS, read: seconds between attempts."""
     waits = tuple(float(part) for part in text.split(",") if part.strip())
