@@ -17,8 +17,8 @@ BUDGETS = {
     "create": Budget(timeout_seconds=90, memory_mb=512),
     # A batch of 5 looks that share one list read, or single gets of 10 s with retries.
     "monitor": Budget(timeout_seconds=60, memory_mb=512),
-    # One round of health checks: an attempt may take 60 s, and a start call goes before it.
-    "startup": Budget(timeout_seconds=120, memory_mb=512),
+    # One round of health checks: 15 s at most for the application, and the writes before and after.
+    "startup": Budget(timeout_seconds=50, memory_mb=512),
     # One attempt: resolve, connect, and at most 30 s for the receiver to answer.
     "webhook": Budget(timeout_seconds=40, memory_mb=512),
     # Ends before the next minute's sweep begins.

@@ -7,9 +7,11 @@ from infra.secrets import Secrets
 from infra.table import Table
 from infra.topic import Topic
 
-_STEPS = "create monitor startup"
-_NOVITA = f"{_STEPS} api reconcile"
-_RULES = f"{_NOVITA} dead_letters"
+_LOOKS = "create monitor"
+_QUEUED = f"{_LOOKS} startup webhook"
+_NOVITA = f"{_LOOKS} api reconcile"
+_STEPS = f"{_NOVITA} startup"
+_RULES = f"{_STEPS} dead_letters"
 _DEAD = "api dead_letters"
 
 # Who reads a setting; the same as the functions' own table, which is not imported here but compared.
@@ -18,9 +20,9 @@ READ_BY = {
     "LOG_LEVEL": "all",
     "POWERTOOLS_SERVICE_NAME": "all",
     "TOPIC_ARN": "announce",
-    "CREATE_QUEUE_URL": _NOVITA,
+    "CREATE_QUEUE_URL": _STEPS,
     "MONITOR_QUEUE_URL": _RULES,
-    "STARTUP_QUEUE_URL": _NOVITA,
+    "STARTUP_QUEUE_URL": _STEPS,
     "WEBHOOK_QUEUE_URL": "api webhook reconcile announce",
     "CREATE_DEAD_QUEUE_URL": _DEAD,
     "MONITOR_DEAD_QUEUE_URL": _DEAD,
@@ -41,9 +43,9 @@ READ_BY = {
     "SWEEP_GRACE_SECONDS": "api reconcile",
     "SWEEP_MAX_REPAIRS": "api reconcile",
     "RESEND_SECONDS": "api reconcile",
-    "MAX_RETRY_ATTEMPTS": f"{_STEPS} webhook dead_letters",
-    "RETRY_BASE_SECONDS": f"{_STEPS} webhook",
-    "RETRY_CAP_SECONDS": f"{_STEPS} webhook",
+    "MAX_RETRY_ATTEMPTS": f"{_QUEUED} dead_letters",
+    "RETRY_BASE_SECONDS": _QUEUED,
+    "RETRY_CAP_SECONDS": _QUEUED,
     "NOVITA_CONNECT_TIMEOUT": _NOVITA,
     "NOVITA_READ_TIMEOUT": _NOVITA,
     "NOVITA_CREATE_TIMEOUT": _NOVITA,
@@ -57,9 +59,9 @@ READ_BY = {
     "PRODUCTS_TTL": "api create",
     "TEMPLATES_TTL": "api create",
     "DETAILS_TTL": "api",
-    "LIST_TTL": f"api {_STEPS}",
-    "LIST_LAG_SECONDS": _STEPS,
-    "SHARE_LIST_FROM": _STEPS,
+    "LIST_TTL": f"api {_LOOKS}",
+    "LIST_LAG_SECONDS": _LOOKS,
+    "SHARE_LIST_FROM": _LOOKS,
     "MERGED_TTL": "api",
     "TOTAL_TTL": "api",
     "SILENCE_SECONDS": "api",
@@ -67,6 +69,7 @@ READ_BY = {
     "WEBHOOK_TIMEOUT": "webhook",
     "WEBHOOK_WAITS": "webhook",
     "WEBHOOK_PER_RECEIVER": "webhook",
+    "MAX_CONCURRENT_JOBS": "startup webhook",
     "OUTBOUND_ALLOW_CIDRS": "api startup webhook",
     "ORPHAN_POLICY": "api reconcile",
     "ORPHAN_AGE": "api reconcile",
@@ -101,6 +104,7 @@ def environments(
         raise ContextError(f"settings.{name}", options.settings[name], "no function reads this")
     derived = {
         "MAX_RETRY_ATTEMPTS": str(options.max_retry_attempts),
+        "MAX_CONCURRENT_JOBS": str(options.max_concurrent_jobs),
         # One receiver that hangs must leave workers for the others.
         "WEBHOOK_PER_RECEIVER": str(min(3, max(1, options.max_concurrent_jobs // 2))),
     }

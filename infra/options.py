@@ -60,14 +60,15 @@ class Options:
 
         settings = _settings(context("settings"))
         auth = _one_of("auth", context("auth"), AUTH_MODES)
-        # MAX_RETRY_ATTEMPTS is also a setting of the functions: given there, the queues follow it.
+        # These are also settings of the functions: given there, the queues follow them.
         retries = settings.get("MAX_RETRY_ATTEMPTS", context("MAX_RETRY_ATTEMPTS"))
+        jobs = settings.get("MAX_CONCURRENT_JOBS", context("MAX_CONCURRENT_JOBS"))
         return cls(
             ephemeral=_flag("ephemeral", context("ephemeral")),
             log_retention=_retention("logRetention", context("logRetention")),
             max_retry_attempts=_whole("MAX_RETRY_ATTEMPTS", retries, 0, 10),
             # 2 and 1000 are the bounds that Lambda sets for an event source.
-            max_concurrent_jobs=_whole("MAX_CONCURRENT_JOBS", context("MAX_CONCURRENT_JOBS"), 2, 1000),
+            max_concurrent_jobs=_whole("MAX_CONCURRENT_JOBS", jobs, 2, 1000),
             throttle_burst=_whole("throttleBurst", context("throttleBurst"), 1, 5000),
             throttle_rate=_whole("throttleRate", context("throttleRate"), 1, 10000),
             auth=auth,

@@ -32,7 +32,7 @@ def rights(table: Table, queues: Queues, topic: Topic, secrets: Secrets) -> Righ
         # The index: whether there were machines before a Novita key that is new.
         "create": [*steps, query(*table.index_arns("fleet")), consume(queues, "create")],
         "monitor": [*steps, consume(queues, "monitor")],
-        "startup": [*steps, consume(queues, "startup")],
+        "startup": [read_write, send_steps, consume(queues, "startup")],
         "webhook": [read_write, send(queues, "webhook"), read_webhook_master, consume(queues, "webhook")],
         "reconcile": [
             read_write,

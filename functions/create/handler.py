@@ -35,12 +35,13 @@ from functions.shared.domain.instance.purchases import intend, refused_offers, s
 from functions.shared.domain.instance.record import Instance, Purchase, PurchaseOutcome, Queue
 from functions.shared.domain.market import Offer, Order, RegistryAuth, Template
 from functions.shared.engine.consumer import consume_steps
-from functions.shared.engine.step import UNPROVEN_KEY, postponed
+from functions.shared.engine.step import UNPROVEN_KEY, StepCalls, postponed
 from functions.shared.platform.observability import ACCOUNT_REFUSALS, PURCHASES, logger, measure, metered
 from functions.shared.platform.wiring import wiring
 
 if TYPE_CHECKING:
     from functions.shared.engine.catalog import Catalog
+    from functions.shared.engine.step import CallHandlers
     from functions.shared.novita.client import Novita
     from functions.shared.platform.invocation import TimeBudget
     from functions.shared.stores.instances import Instances
@@ -164,4 +165,5 @@ def _refused(error: OstlerError) -> CallRefused:
 @metered
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     run = wiring("create").invocation(context)
-    return consume_steps(event, context, run, Queue.CREATE, {Buy: run.compose(BuyMachine)})
+    handlers: CallHandlers = {**run.compose(StepCalls).handlers(), Buy: run.compose(BuyMachine)}
+    return consume_steps(event, context, run, Queue.CREATE, handlers)

@@ -1,4 +1,4 @@
-"""Consumer of the monitor queue: asks how machines are, and stops and deletes them."""
+"""Consumer of the monitor queue: asks how machines are, and starts, restarts, stops and deletes them."""
 
 from typing import Any
 
@@ -6,10 +6,12 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from functions.shared.domain.instance.record import Queue
 from functions.shared.engine.consumer import consume_steps
+from functions.shared.engine.step import StepCalls
 from functions.shared.platform.observability import metered
 from functions.shared.platform.wiring import wiring
 
 
 @metered
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    return consume_steps(event, context, wiring("monitor").invocation(context), Queue.MONITOR)
+    run = wiring("monitor").invocation(context)
+    return consume_steps(event, context, run, Queue.MONITOR, run.compose(StepCalls).handlers())

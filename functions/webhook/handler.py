@@ -16,12 +16,13 @@ from functions.shared.domain.delivery.webhooks import (
     Attempt,
     Delivery,
     DeliveryState,
+    ReceiverBusy,
     after_attempt,
-    hold_wait,
     origin_of,
     signed_headers,
 )
 from functions.shared.domain.messages import DeliveryMessage
+from functions.shared.domain.resilience import hold_wait
 from functions.shared.engine.consumer import consume
 from functions.shared.platform.observability import WEBHOOK_ATTEMPTS, correlated, logger, measure, metered
 from functions.shared.platform.wiring import wiring
@@ -64,21 +65,22 @@ class Deliver:
         now = self.clock()
         until = now + timedelta(seconds=self.webhook_timeout) + _LONGER_THAN_THE_FUNCTION
         slot = self.receiver_slots.take(_receiver(delivery.url), now, until)
-        if slot is None:
-            self._hold(delivery, now)
+        if isinstance(slot, ReceiverBusy):
+            self._hold(delivery, now, slot)
             return
-        if begun := self.deliveries.begin(delivery, now, until):
-            self._attempt(begun, masters)
-        self.receiver_slots.release(slot)  # without this it becomes free at `until`
+        begun = self.deliveries.begin(delivery, now, until)
+        timed_out = self._attempt(begun, masters) if begun else None
+        self.receiver_slots.release(slot, self.clock(), timed_out)  # without this it is free at `until`
 
-    def _hold(self, delivery: Delivery, now: datetime) -> None:
-        """Waiting is not failing: the receiver has enough under way, and this attempt is not counted."""
-        until = now + hold_wait(delivery.held, self.webhook_timeout, random.random)
+    def _hold(self, delivery: Delivery, now: datetime, busy: ReceiverBusy) -> None:
+        """Waiting is not failing: the receiver, or all that hang, have enough under way. It is no attempt."""
+        until = now + hold_wait(delivery.held, self.webhook_timeout, random.random, slow=busy.slow)
         if self.deliveries.hold(delivery, until):
-            logger.info("receiver busy", attempt=delivery.attempt + 1, held=delivery.held)
+            logger.info("receiver busy", attempt=delivery.attempt + 1, held=delivery.held, slow=busy.slow)
             self._queue(delivery, until, now)
 
-    def _attempt(self, delivery: Delivery, masters: Sequence[bytes]) -> None:
+    def _attempt(self, delivery: Delivery, masters: Sequence[bytes]) -> bool:
+        """Whether the receiver used up all the time that it had."""
         began = self.clock()
         answer, failure = self._sent(delivery, masters, began)
         now = self.clock()
@@ -94,11 +96,12 @@ class Deliver:
         logger.info(
             "webhook attempt", attempt=result.number, state=state, status=result.status, error=result.error
         )
-        if not self.deliveries.finish(delivery, result, state=state, again_at=again_at, now=now):
-            return
-        measure(WEBHOOK_ATTEMPTS, by=state)
-        if again_at:
-            self._queue(delivery, again_at, now)
+        if self.deliveries.finish(delivery, result, state=state, again_at=again_at, now=now):
+            measure(WEBHOOK_ATTEMPTS, by=state)
+            if again_at:
+                self._queue(delivery, again_at, now)
+        ended_by = answer or failure
+        return ended_by is not None and ended_by.timed_out
 
     def _queue(self, delivery: Delivery, at: datetime, now: datetime) -> None:
         """What the queue cannot hold so long is queued by the sweep, shortly before it is due."""

@@ -5,16 +5,20 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from functions.shared.domain.instance.health import HealthReport
+from functions.shared.domain.instance.record import HealthRounds
 from functions.shared.domain.instance.status import Status
+from functions.shared.domain.messages import StepMessage
 from functions.shared.outbound.probes import Probes
 from tests.integration.conftest import Build
-from tests.integration.harness import Context, Harness
+from tests.integration.crash_points import Crashes, Point
+from tests.integration.harness import Harness
 from tests.unit.outbound.test_outbound_servers import Receiver, forever, hang, reply, reset
 from tests.unit.outbound.test_outbound_tls import certificate
 
@@ -37,9 +41,7 @@ def receiver() -> Iterator[Open]:
 def real(build: Build) -> Harness:
     """Checks take real time here; everything else is in virtual time."""
     harness = build()
-    harness.wiring.probes = Probes(
-        harness.wiring.outbound, lambda: datetime.now(UTC), threading.Event().wait, lambda: 0.5
-    )
+    harness.wiring.probes = Probes(harness.wiring.outbound, lambda: datetime.now(UTC))
     return harness
 
 
@@ -76,19 +78,23 @@ def categories(report: Any) -> dict[int, str]:
     }
 
 
-class Rounds:
-    """The real checks, and how long each took of the virtual time."""
+class Rounds(Probes):
+    """The real checks, and when each was made in virtual time."""
 
     def __init__(self, harness: Harness) -> None:
         self._harness = harness
         self._probes = harness.wiring.probes
-        self.made: list[tuple[float, str]] = []
+        self.made: list[tuple[datetime, str]] = []
 
     def check(self, *args: Any) -> HealthReport:
-        began = self._harness.now()
         report = self._probes.check(*args)
-        self.made.append(((self._harness.now() - began).total_seconds(), report.overall))
+        self.made.append((self._harness.now(), report.overall))
         return report
+
+    @property
+    def waits(self) -> list[float]:
+        times = [at for at, _ in self.made]
+        return [(later - at).total_seconds() for at, later in pairwise(times)]
 
 
 def closed_port() -> int:
@@ -107,9 +113,9 @@ def test_each_way_to_fail_has_its_category_within_the_time_on_the_instance_and_i
         8003: (receiver(reset).url, "connection_reset"),
         8004: (unvouched.url, "ssl_error"),
         8005: ("http://nobody.invalid", "dns_resolution_failed"),
-        8006: (receiver(reply(302, headers=f"Location: {elsewhere.url}\r\n")).url, "invalid_response"),
+        8006: (receiver(reply(302, headers=f"Location: {elsewhere.url}\r\n")).url, "healthy"),
         8007: (receiver(forever(OK, b"drop by drop", 0.1)).url, "timeout"),
-        8008: (receiver(forever(OK, b"Service Unavailable " * 1000)).url, "invalid_response"),
+        8008: (receiver(forever(OK, b"Service Unavailable " * 1000)).url, "service_unavailable"),
         8009: (receiver(forever(OK, b"all is well " * 1000)).url, "healthy"),  # of 64 kB nothing is wrong
         8010: (receiver(reply(502)).url, "bad_gateway"),
     }
@@ -173,14 +179,13 @@ def test_a_named_port_that_the_machine_lacks_is_not_taken_for_healthy(real: Harn
     assert real.record(instance_id).status is Status.FAILED
 
 
-def test_a_check_that_would_outlive_the_function_is_continued_by_later_messages(
+def test_each_message_makes_one_round_and_the_waits_are_in_the_queue(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Eleven attempts half a minute apart take five minutes, and the function has one and a half."""
-    life = Context.get_remaining_time_in_millis() / 1000
-    patient = {"retryAttempts": 10, "retryDelayMs": 30_000, "maxWaitTimeMs": 1_800_000}
+    """Five quick rounds, the last of them half a minute apart, and then another series of them."""
+    patient = {"retryAttempts": 4, "retryDelayMs": 8000, "maxWaitTimeMs": 1_800_000}
     harness.simulator.put_template(ONE_PORT, name="one port", ports=[{"type": "http", "ports": [8188]}])
-    harness.simulator.app(afterSeconds=400)
+    harness.simulator.app(afterSeconds=200)
     rounds = Rounds(harness)
     monkeypatch.setattr(harness.wiring, "probes", rounds)
 
@@ -188,14 +193,106 @@ def test_a_check_that_would_outlive_the_function_is_continued_by_later_messages(
     harness.settle()
 
     assert harness.record(instance_id).status is Status.READY
-    assert [overall for _, overall in rounds.made[:-1]] == ["unhealthy"] * (len(rounds.made) - 1)
-    assert rounds.made[-1][1] == "healthy"
-    assert len(rounds.made) >= 4
-    assert all(seconds < life for seconds, _ in rounds.made)
-    assert max(seconds for seconds, _ in rounds.made) > life / 2, "each asks for as long as it may"
-    assert len({made.invocation for made in harness.wire.calls if made.handler == "startup"}) >= len(
-        rounds.made
-    )
+    assert [overall for _, overall in rounds.made] == ["unhealthy"] * (len(rounds.made) - 1) + ["healthy"]
+    longest = [8, 16, 30, 30, 30, 8, 16, 30, 30, 30]
+    assert len(rounds.waits) >= 6
+    for waited, most in zip(rounds.waits, longest, strict=False):
+        assert most / 2 <= waited <= most + 1
+    checks = [made for made in harness.wire.calls if made.handler == "startup"]
+    leases = [made for made in checks if made.name == "TransactWriteItems inst/record"]
+    assert len({made.invocation for made in leases}) == len(rounds.made)
+    assert not [made.name for made in checks if "novita" in made.name], "it asks applications and nobody else"
+    looks = [made for made in harness.wire.calls if made.name == "novita GET /gpu/instance"]
+    assert {made.handler for made in looks} == {"monitor"}
+
+
+@pytest.mark.parametrize("kind", ["doubled", "a sweep's"])
+def test_a_second_message_in_the_middle_of_a_round_makes_no_second_one(harness: Harness, kind: str) -> None:
+    harness.simulator.app(status=502)
+    instance_id = harness.create(healthCheck={"retryAttempts": 0})
+    while harness.record(instance_id).status is not Status.HEALTH_CHECKING:
+        harness.run(1)
+    asking = Asking(harness, instance_id, kind)
+    harness.wiring.probes = asking
+
+    harness.run(90)
+
+    harness.simulator.app(status=200)
+    harness.settle()
+    assert asking.rounds >= 3
+    assert asking.most_at_once == 1
+    assert asking.tried == asking.rounds
+
+
+class Asking(Probes):
+    """While the application is asked, other messages arrive in other environments."""
+
+    def __init__(self, harness: Harness, instance_id: str, kind: str) -> None:
+        self._harness = harness
+        self._probes = harness.wiring.probes
+        self._instance_id = instance_id
+        self._kind = kind
+        self._before = harness.record(instance_id)
+        self.rounds = self.tried = self.most_at_once = self._at_once = 0
+
+    def check(self, *args: Any) -> HealthReport:
+        self._at_once += 1
+        self.rounds += 1
+        self.most_at_once = max(self.most_at_once, self._at_once)
+        if self._at_once == 1:
+            self._harness.elsewhere(self._another)
+        report = self._probes.check(*args)
+        self._at_once -= 1
+        self._before = self._harness.record(self._instance_id)
+        return report
+
+    def _another(self) -> None:
+        self._harness.wiring.probes = self
+        self.tried += 1
+        if self._kind == "doubled":  # the message that this very step was taken for
+            message = StepMessage(self._instance_id, self._before.token, "c")
+            self._harness.handle("startup", self._harness.as_received("startup", message.as_json()))
+        else:  # with the token of the lease, as after a sweep that came too early
+            self._harness.deliver_now(self._instance_id)
+
+
+def test_a_worker_that_dies_in_a_round_is_followed_when_its_lease_is_over(harness: Harness) -> None:
+    instance_id = harness.create(healthCheck={})
+    crashes = Crashes(harness)
+    crashes.plan(instance_id, [Point("startup", "TransactWriteItems inst/record", 1, after=True)])
+
+    while harness.record(instance_id).rounds.lost == 0:
+        harness.run(1)
+    leased = harness.record(instance_id)
+    harness.settle()
+
+    crashes.end()
+    assert leased.status is Status.HEALTH_CHECKING
+    assert leased.rounds.until == leased.next_check_at
+    record = harness.record(instance_id)
+    assert record.status is Status.READY
+    assert record.probed_at
+    assert leased.rounds.until
+    assert record.probed_at >= leased.rounds.until
+    assert record.rounds == HealthRounds()
+
+
+def test_a_check_that_fails_itself_every_time_ends_at_the_deadline(harness: Harness) -> None:
+    class Broken(Probes):
+        def __init__(self) -> None:
+            pass
+
+        def check(self, *_: Any) -> HealthReport:
+            raise RuntimeError("a mistake of ours")
+
+    harness.wiring.probes = Broken()
+    instance_id = harness.create(healthCheck={"maxWaitTimeMs": 60_000})
+
+    harness.settle()
+
+    record = harness.record(instance_id)
+    assert (record.status, record.error and record.error.code) == (Status.FAILED, "HEALTH_CHECK_FAILED")
+    assert harness.simulator.live() == []
 
 
 @pytest.mark.parametrize(

@@ -88,12 +88,31 @@ def test_in_monitor_the_deadline_decides(harness: Harness) -> None:
     assert harness.record(instance_id).status is Status.RUNNING
 
 
-def test_a_start_that_dies_fails_and_its_machine_is_stopped(harness: Harness) -> None:
+def test_a_start_whose_message_dies_goes_on_by_its_deadline(harness: Harness) -> None:
     instance_id = harness.create()
     harness.settle()
     harness.call("POST", f"/api/instances/{instance_id}/stop")
     harness.settle()
     harness.call("POST", f"/api/instances/{instance_id}/start")
+    record = harness.record(instance_id)
+    assert record.queue == "monitor"
+
+    handle_dead_letters(
+        harness, harness.as_received("monitor-dead", StepMessage(instance_id, record.token, "c").as_json())
+    )
+
+    assert harness.record(instance_id) == record
+    harness.settle()
+    assert harness.record(instance_id).status is Status.READY
+
+
+def test_a_check_after_a_start_that_dies_fails_and_the_machine_is_stopped(harness: Harness) -> None:
+    instance_id = harness.create()
+    harness.settle()
+    harness.simulator.app(status=502)
+    harness.call("POST", f"/api/instances/{instance_id}/restart")
+    while harness.record(instance_id).status is not Status.HEALTH_CHECKING:
+        harness.run(5)
     record = harness.record(instance_id)
     assert record.queue == "startup"
 

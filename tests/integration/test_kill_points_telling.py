@@ -3,9 +3,10 @@
 import json
 from collections import Counter
 
+from functions.shared.domain.delivery.webhooks import origin_of
 from functions.shared.domain.instance.status import Status
 from tests.integration.conftest import Build
-from tests.integration.crash_points import Crashes, lives, points
+from tests.integration.crash_points import AROUND, Crashes, Point, is_one, lives, points
 from tests.integration.harness import Harness
 
 TELLING = ("announce", "webhook")
@@ -43,6 +44,9 @@ def _published(harness: Harness) -> Counter[str]:
 
 def test_an_event_is_told_to_everybody_whoever_dies_while_telling_it(harness: Harness) -> None:
     harness.cold = lambda _: True
+    _import(harness, "before")
+    _tell(harness)  # the receiver is known from here on
+    harness.wire.calls.clear()
     _import(harness, "recorded")
     _tell(harness)
     found = points(call for call in harness.wire.calls if call.handler in TELLING)
@@ -61,6 +65,39 @@ def test_an_event_is_told_to_everybody_whoever_dies_while_telling_it(harness: Ha
     published = _published(harness)
     assert [id_ for id_ in ids if not received[id_]] == []
     assert [id_ for id_ in ids if not published[id_]] == []
+
+
+def test_a_receiver_that_hangs_is_told_in_the_end_whoever_dies_waiting_for_it(build: Build) -> None:
+    """The first attempt times out; the next needs a slot of those that are for slow ones."""
+    harness = build(WEBHOOK_TIMEOUT="0.1", WEBHOOK_WAITS="1,1,1,1,1")
+    harness.cold = lambda _: True
+    hook = harness.simulator.inbox_url("hook")
+
+    def tell(name: str, some: list[Point]) -> str:
+        harness.simulator.answer("hook", {"delayMs": 400}, {"status": 200})
+        instance_id = _import(harness, name)
+        crashes.plan(instance_id, some)
+        _tell(harness)
+        return instance_id
+
+    crashes = Crashes(harness)
+    tell("before", [])
+    harness.wire.calls.clear()
+    tell("recorded", [])
+    every = points(call for call in harness.wire.calls if call.handler == "webhook")
+    found = [point for point in every if not is_one(point.call, AROUND)]
+    ids = [tell(f"i{number}", some) for number, some in enumerate(lives(found))]
+
+    crashes.end()
+    assert {"UpdateItem slow/slots", "UpdateItem site/site"} <= {point.call for point in found}
+    received = Counter(
+        json.loads(message["body"])["instanceId"] for message in harness.simulator.inbox("hook")
+    )
+    assert [id_ for id_ in ids if not received[id_]] == []
+    harness.advance(120)  # every lease of whoever died is over
+    now = harness.now()
+    taken = [harness.wiring.receiver_slots.take(origin_of(hook), now, now) for _ in range(3)]
+    assert None not in taken
 
 
 def test_a_sweep_that_dies_at_any_call_is_made_good_by_the_next(build: Build) -> None:

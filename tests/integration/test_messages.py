@@ -19,9 +19,9 @@ from tests.integration.wire import Made, sent
 ACTIONS = ("create", "start", "stop", "restart", "delete")
 
 
-def _post(harness: Harness, instance_id: str, what: str) -> None:
+def _post(harness: Harness, instance_id: str, what: str, body: Any = None) -> None:
     method, path = ("DELETE", "") if what == "delete" else ("POST", f"/{what}")
-    status, answer = harness.call(method, f"/api/instances/{instance_id}{path}")
+    status, answer = harness.call(method, f"/api/instances/{instance_id}{path}", body)
     assert status == 202, answer
 
 
@@ -105,12 +105,9 @@ def test_a_create_message_doubled_at_any_moment_buys_one_machine(build: Build) -
         assert harness.history(instance_id) == ["instance.creating", "instance.starting", "instance.running"]
 
 
-@pytest.mark.parametrize(
-    ("queue", "what", "ends"),
-    [("monitor", "stop", "stopped"), ("startup", "start", "ready"), ("startup", "restart", "ready")],
-)
+@pytest.mark.parametrize(("what", "ends"), [("stop", "stopped"), ("start", "ready"), ("restart", "ready")])
 def test_an_operations_message_doubled_at_any_moment_acts_once(
-    harness: Harness, queue: str, what: str, ends: str
+    harness: Harness, what: str, ends: str
 ) -> None:
     def prepare(number: int) -> str:
         status = "exited" if what == "start" else "running"
@@ -119,7 +116,7 @@ def test_an_operations_message_doubled_at_any_moment_acts_once(
         _post(harness, answer["instanceId"], what)
         return str(answer["instanceId"])
 
-    ids = _met_at_every_call(harness, queue, prepare)
+    ids = _met_at_every_call(harness, "monitor", prepare)
 
     harness.settle()
 
@@ -129,6 +126,43 @@ def test_an_operations_message_doubled_at_any_moment_acts_once(
     assert {harness.record(instance_id).status.value for instance_id in ids} == {ends}
     for instance_id in ids:
         harness.history(instance_id)
+
+
+@pytest.mark.parametrize(
+    ("status", "swept"),
+    [(200, False), (502, False), (200, True)],
+    ids=["the same message", "the same message, and more rounds follow", "a sweep"],
+)
+def test_a_round_of_health_checks_is_made_once_whatever_comes_in_the_middle_of_it(
+    harness: Harness, swept: bool, status: int
+) -> None:
+    harness.simulator.app(status=status)
+
+    def prepare(number: int) -> str:
+        machine = harness.simulator.put_instance(name=f"i{number}", status="running", ports="80/http")
+        _, answer = harness.call("POST", "/api/instances/import", {"novitaInstanceId": machine["id"]})
+        instance_id = str(answer["instanceId"])
+        _post(harness, instance_id, "restart", {"healthCheckConfig": {"maxWaitTimeMs": 1_800_000}})
+        harness.advance(0.001)
+        harness.deliver_now(instance_id)
+        harness.simulator.patch_instance(machine["id"], status="running")
+        harness.advance(15)
+        harness.deliver_now(instance_id)
+        assert harness.record(instance_id).status is Status.HEALTH_CHECKING
+        return instance_id
+
+    def sweep(_: str) -> None:
+        harness.sweep()
+        while harness.deliver():
+            pass
+
+    ids = _met_at_every_call(harness, "startup", prepare, sweep if swept else None)
+
+    assert len(ids) >= 3
+    assert harness.simulator.app_stats()["total"] == len(ids) + 1, "each was asked once"
+    harness.simulator.app(status=200)
+    harness.settle()
+    assert {harness.record(instance_id).status for instance_id in ids} == {Status.READY}
 
 
 def test_a_sweep_at_any_moment_of_a_purchase_disturbs_nothing(build: Build) -> None:
@@ -203,7 +237,7 @@ def test_a_restart_is_sent_once_though_its_use_is_noted_at_every_call(harness: H
         assert harness.call("PUT", f"/api/instances/{instance_id}/last-used")[0] == 200
         assert harness.record(instance_id) == before
 
-    ids = _met_at_every_call(harness, "startup", prepare, note)
+    ids = _met_at_every_call(harness, "monitor", prepare, note)
     sent_before = len(harness.simulator.calls("/gpu/instance/restart"))
     harness.settle()
 

@@ -40,7 +40,7 @@ NOT_READ = {
 def test_every_right_is_used_and_every_setting_read_or_has_its_reason(
     build: Build, roles: dict[str, frozenset[Right]]
 ) -> None:
-    harness = build(RETRY_BASE_SECONDS="0", MAX_RETRY_ATTEMPTS="1", SHARE_LIST_FROM="1")
+    harness = build(RETRY_BASE_SECONDS="0", MAX_RETRY_ATTEMPTS="1", SHARE_LIST_FROM="1", DETAILS_TTL="5")
     harness.cold = lambda _: True  # each function finds everything out for itself
 
     _live_through(harness)
@@ -136,9 +136,21 @@ def _send_to_the_wrong_queue(harness: Harness, instance_id: str) -> None:
     harness.deliver()
     _hand(harness, waiting, "create", "startup")
     harness.settle()
-    assert harness.call("POST", f"/api/instances/{instance_id}/restart")[0] == 202
+    _bring_up_unhealthy(harness, instance_id, "restart")
     _hand(harness, instance_id, "create", "monitor")
+    harness.deliver()  # a round that is followed by another one
+    harness.simulator.app(status=200)
     harness.settle()
+
+
+def _bring_up_unhealthy(harness: Harness, instance_id: str, what: str) -> None:
+    """Whose application is about to be asked, because somebody looked at it while it was coming up."""
+    harness.simulator.app(status=502)
+    assert harness.call("POST", f"/api/instances/{instance_id}/{what}")[0] == 202
+    harness.deliver()
+    harness.simulator.patch_instance(harness.record(instance_id).machine.id or "", status="running")
+    harness.advance(11)
+    assert harness.call("GET", f"/api/instances/{instance_id}")[1]["status"] == "health_checking"
 
 
 def _hand(harness: Harness, instance_id: str, *queues: str) -> None:
@@ -171,7 +183,7 @@ def _fail_for_good(harness: Harness, instance_id: str) -> None:
         send(harness, queue, "none of ours")
     while harness.deliver():
         pass
-    assert harness.call("POST", f"/api/instances/{instance_id}/start")[0] == 202
+    _bring_up_unhealthy(harness, instance_id, "start")
     assert handle_dead_letters(harness, harness.as_received("startup-dead", _message(harness, instance_id)))
     assert harness.record(instance_id).status == "failed"
     harness.settle()
@@ -179,7 +191,8 @@ def _fail_for_good(harness: Harness, instance_id: str) -> None:
 
 def _lose_messages(harness: Harness, instance_id: str) -> None:
     """Nothing is delivered, so the sweep sends something to every queue."""
-    assert harness.call("POST", f"/api/instances/{instance_id}/start")[0] == 202
+    _bring_up_unhealthy(harness, instance_id, "start")
+    harness.simulator.app(status=200)
     harness.create(name="late")
     other = harness.create(name="other")
     harness.deliver_now(other)

@@ -20,6 +20,7 @@ from functions.shared.domain.messages import DeliveryMessage, StepMessage
 from functions.shared.platform.aws import Queues
 from functions.shared.platform.wiring import utc_now
 from functions.shared.stores.deliveries import ReceiverSlots
+from functions.shared.stores.jobs import SlowSlots
 from functions.webhook.handler import Deliver
 from tests.integration.harness import MASTER, Harness
 from tests.unit.outbound.test_outbound_servers import Receiver, reply
@@ -132,7 +133,8 @@ def test_eight_workers_with_the_same_attempt_send_once_and_record_once(
     deliver: Deliver, harness: Harness
 ) -> None:
     # A slot for each: one that finds none puts the delivery off, and then nobody sends it for now.
-    deliver = replace(deliver, receiver_slots=ReceiverSlots(harness.wiring.table, 8))
+    table = harness.wiring.table
+    deliver = replace(deliver, receiver_slots=ReceiverSlots(table, 8, SlowSlots(table, "webhook", WORKERS)))
     with Receiver(reply()) as receiver:
         delivery_id = announced(deliver, receiver.url, 1)
         together = threading.Barrier(8)

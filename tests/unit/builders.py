@@ -109,8 +109,8 @@ def new_purchase(outcome: PurchaseOutcome, number: int = 1, **changes: Any) -> P
     return Purchase(**plain | bought | ended | changes)
 
 
-def new_report(*, healthy: bool) -> HealthReport:
-    fault = None if healthy else ProbeFault("connection_refused", "refused")
+def new_report(*, healthy: bool, timed_out: bool = False) -> HealthReport:
+    fault = None if healthy else ProbeFault("connection_refused", "refused", timed_out)
     return HealthReport((ProbeResult(ProbeTarget(8188, "http", "https://8188.example/"), 12, NOW, fault),))
 
 

@@ -23,6 +23,7 @@ NEXT_CIRCUIT_STATE: dict[CircuitState, frozenset[CircuitState]] = {
 
 CIRCUIT_NAMES = ("reads", "buys", "actions")
 
+_HOLDS_OF_A_MINUTE = 8
 LONGEST_OPEN_FACTOR = 8  # times the recovery time-out
 
 
@@ -228,6 +229,17 @@ def retry_wait(
     never more than the cap."""
     wait = min(cap, base * 8.0 ** min(attempt - 1, 100))
     return min(cap, wait * (0.75 + chance() / 2))
+
+
+def hold_wait(
+    held: int, longest_seconds: float, chance: Callable[[], float], *, slow: bool = False
+) -> timedelta:
+    """Until a job that got no slot asks again: doubled each time, with jitter, and no longer than a job may
+    last, since a slot is free then. One of the slow ones need not ask after a second. After a minute many
+    more must be waiting than there are slots, and it asks less often."""
+    doubled = min(held + (3 if slow else 0), 10)
+    longest = longest_seconds if doubled <= _HOLDS_OF_A_MINUTE else 4 * longest_seconds
+    return timedelta(seconds=min(2.0**doubled, longest) * (0.5 + chance()))
 
 
 def retry_after_seconds(header: str | None, now: datetime, longest: float) -> float | None:

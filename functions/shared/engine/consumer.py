@@ -14,7 +14,6 @@ from functions.shared.domain.errors import Fault, OstlerError
 from functions.shared.domain.instance.record import Queue
 from functions.shared.domain.messages import JobFailure, StepMessage, correlation_of
 from functions.shared.domain.resilience import retry_wait
-from functions.shared.engine.step import StepCalls
 from functions.shared.platform.observability import correlated, logger
 
 if TYPE_CHECKING:
@@ -78,14 +77,9 @@ def consume(
 
 
 def consume_steps(
-    event: dict[str, Any],
-    context: LambdaContext,
-    run: Invocation,
-    queue: Queue,
-    more_handlers: CallHandlers | None = None,
+    event: dict[str, Any], context: LambdaContext, run: Invocation, queue: Queue, handlers: CallHandlers
 ) -> dict[str, Any]:
-    """Steps of instances, with the calls that every function can make and those that only this one can."""
-    handlers = {**run.compose(StepCalls).handlers(), **(more_handlers or {})}
+    """Steps of instances, with the calls that this function can make; another makes the others."""
 
     def step(body: str) -> None:
         run.wiring.steps.take(StepMessage.from_json(body), queue, handlers)

@@ -181,7 +181,7 @@ def combined(before: Decision, after: Decision) -> Decision:
 
 @dataclass(frozen=True)
 class StepCalls:
-    """The calls that every function can make: reading purchases, looking, starting, stopping, deleting.
+    """The calls of create and monitor: reading purchases, looking, starting, stopping, deleting.
 
     Nothing is decided here: what came of a call goes to `decide`.
     """

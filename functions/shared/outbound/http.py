@@ -136,7 +136,9 @@ class OutboundHttp:
         try:
             rows = found.get(timeout=left())
         except Empty:
-            raise OutboundFailed("dns_resolution_failed", f"{target.host} was not resolved in time") from None
+            raise OutboundFailed(
+                "dns_resolution_failed", f"{target.host} was not resolved in time", timed_out=True
+            ) from None
         return list(dict.fromkeys(ip_address(row[4][0]) for row in rows))
 
     def _reach(self, address: Address, target: Target, seconds: float) -> socket.socket:

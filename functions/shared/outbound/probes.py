@@ -1,8 +1,9 @@
-"""Asks the application inside a machine whether it answers: every endpoint at once, again for a while."""
+"""Asks the application inside a machine whether it answers: every endpoint once, all at the same time."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import datetime
 from typing import Protocol
 
 from functions.shared.domain.delivery.targets import HttpResponse, OutboundFailed
@@ -18,9 +19,6 @@ from functions.shared.domain.instance.health import (
 )
 from functions.shared.domain.instance.machine import Endpoint
 
-# With less than this left, another try would only turn a telling error into a time-out.
-_WORTH_A_TRY_SECONDS = 1.0
-
 
 class HttpClient(Protocol):
     def request(self, method: str, url: str, *, timeout_total: float, cap_bytes: int) -> HttpResponse: ...
@@ -29,38 +27,17 @@ class HttpClient(Protocol):
 
 
 class Probes:
-    def __init__(
-        self,
-        outbound: HttpClient,
-        clock: Callable[[], datetime],
-        wait: Callable[[float], object],
-        random: Callable[[], float],
-    ) -> None:
+    def __init__(self, outbound: HttpClient, clock: Callable[[], datetime]) -> None:
         self._outbound = outbound
         self._clock = clock
-        self._wait = wait
-        self._random = random
 
     def check(self, endpoints: Sequence[Endpoint], check: HealthCheck, within: float) -> HealthReport:
-        """The last state of every endpoint, after at most `within` seconds."""
+        """One round: each endpoint is asked once, all at the same time, and has `within` seconds."""
         chosen = probe_targets(endpoints, check)
         if not chosen:
             return HealthReport(())
-        end = self._clock() + timedelta(seconds=within)
         with ThreadPoolExecutor(max_workers=len(chosen)) as pool:
-            return HealthReport(tuple(pool.map(lambda target: self._insist(target, check, end), chosen)))
-
-    def _insist(self, target: ProbeTarget, check: HealthCheck, end: datetime) -> ProbeResult:
-        attempt = 1
-        while True:
-            left = (end - self._clock()).total_seconds()
-            result = self._ask(target, min(check.timeout_ms / 1000, left))
-            pause = check.pause_seconds(attempt, self._random())
-            left = (end - self._clock()).total_seconds()
-            if result.healthy or attempt > check.retry_attempts or left < pause + _WORTH_A_TRY_SECONDS:
-                return result
-            self._wait(pause)
-            attempt += 1
+            return HealthReport(tuple(pool.map(lambda target: self._ask(target, within), chosen)))
 
     def _ask(self, target: ProbeTarget, seconds: float) -> ProbeResult:
         began = self._clock()
@@ -69,7 +46,8 @@ class Probes:
         except OutboundFailed as failed:
             # A place that is closed to us is not the application's doing, and has no category of its own.
             refused = failed.category == "refused_target"
-            fault = ProbeFault("network_unreachable" if refused else failed.category, failed.message)
+            category = "network_unreachable" if refused else failed.category
+            fault = ProbeFault(category, failed.message, failed.timed_out)
         now = self._clock()
         return ProbeResult(target, round((now - began).total_seconds() * 1000), now, fault)
 
@@ -87,5 +65,5 @@ class Probes:
         )
         fault = response_fault(answer.status, answer.body_prefix)
         if fault is None and answer.cut:
-            return ProbeFault(answer.cut, "the answer began and did not end")
-        return fault
+            return ProbeFault(answer.cut, "the answer began and did not end", answer.timed_out)
+        return replace(fault, timed_out=answer.timed_out) if fault else None

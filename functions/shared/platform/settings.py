@@ -10,11 +10,12 @@ from functions.shared.domain.delivery.webhooks import read_waits
 from functions.shared.domain.errors import BadSettings
 
 # Who reads a setting: functions, by the names of their folders.
-STEPS = "create monitor startup"
-QUEUED = f"{STEPS} webhook"  # who retries a message
+LOOKS = "create monitor"  # whose steps ask Novita about a machine
+QUEUED = f"{LOOKS} startup webhook"  # who retries a message
 SWEEP = "api reconcile"
-NOVITA = f"{STEPS} {SWEEP}"  # who calls it
-RULES = f"{NOVITA} dead_letters"  # who decides about an instance
+NOVITA = f"{LOOKS} {SWEEP}"  # who calls it
+STEPS = f"{NOVITA} startup"  # who takes steps, or sends messages for them
+RULES = f"{STEPS} dead_letters"  # who decides about an instance
 
 
 def _number(kind: type, default: float, low: float, high: float, unit: str, about: str, by: str) -> Any:
@@ -91,13 +92,13 @@ class Settings(_OfOneFunction):
     # Set by the stack.
     table_name: str = text(None, "The table", "all", _named)
     topic_arn: str = text(None, "The topic that events are published to", "announce", _named)
-    create_queue_url: str = text(None, "Queue of purchases", NOVITA, _address)
-    monitor_queue_url: str = text(None, "Queue of looks at machines", RULES, _address)
-    startup_queue_url: str = text(None, "Queue of starts and health checks", NOVITA, _address)
+    create_queue_url: str = text(None, "Queue of purchases", STEPS, _address)
+    monitor_queue_url: str = text(None, "Queue of looks at machines and of actions", RULES, _address)
+    startup_queue_url: str = text(None, "Queue of health checks", STEPS, _address)
     webhook_queue_url: str = text(None, "Queue of deliveries", "api webhook reconcile announce", _address)
     create_dead_queue_url: str = text(None, "Dead letters: purchases", "api dead_letters", _address)
-    monitor_dead_queue_url: str = text(None, "Dead letters: looks", "api dead_letters", _address)
-    startup_dead_queue_url: str = text(None, "Dead letters: starts and checks", "api dead_letters", _address)
+    monitor_dead_queue_url: str = text(None, "Dead letters: looks, actions", "api dead_letters", _address)
+    startup_dead_queue_url: str = text(None, "Dead letters: health checks", "api dead_letters", _address)
     webhook_dead_queue_url: str = text(None, "Dead letters: deliveries", "api dead_letters", _address)
     novita_secret_id: str = text(None, "Secret that holds the Novita key", NOVITA, _named)
     webhook_secret_id: str = text(None, "Secret that holds the master webhook secrets", "api webhook", _named)
@@ -147,11 +148,11 @@ class Settings(_OfOneFunction):
     products_ttl: float = seconds(300, 0, 86400, "How long products are cached", "api create")
     templates_ttl: float = seconds(600, 0, 86400, "How long templates are cached", "api create")
     details_ttl: float = seconds(30, 0, 3600, "How long an instance's details count as fresh", "api")
-    list_ttl: float = seconds(5, 0.05, 60, "How old Novita's list may be to look machines up", f"api {STEPS}")
+    list_ttl: float = seconds(5, 0.05, 60, "How old Novita's list may be to look machines up", f"api {LOOKS}")
     list_lag_seconds: float = seconds(
-        10, 0, 600, "How far Novita's list may lag behind what was done to a machine", STEPS
+        10, 0, 600, "How far Novita's list may lag behind what was done to a machine", LOOKS
     )
-    share_list_from: int = count(6, 1, 100000, "So many instances due at once share one list read", STEPS)
+    share_list_from: int = count(6, 1, 100000, "So many instances due at once share one list read", LOOKS)
     merged_ttl: float = seconds(30, 0, 3600, "How long the merged list is cached", "api")
     total_ttl: float = seconds(30, 0, 3600, "How old the total of a long listing may be", "api")
     silence_seconds: float = seconds(
@@ -164,6 +165,9 @@ class Settings(_OfOneFunction):
     )
     webhook_per_receiver: int = count(
         3, 1, 1000, "Attempts under way to one receiver at once; keep it below MAX_CONCURRENT_JOBS", "webhook"
+    )
+    max_concurrent_jobs: int = count(
+        10, 2, 1000, "Workers of each queue, of which slow ones hold half at most", "startup webhook"
     )
     outbound_allow_cidrs: str = text(
         "", "Non-public ranges that webhooks and health checks may reach", "api startup webhook", _networks

@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import secrets
 import time
 from collections.abc import Callable
@@ -23,7 +22,7 @@ from functions.shared.stores.cache import SharedCache
 from functions.shared.stores.deliveries import Deliveries
 from functions.shared.stores.idempotency import IdempotencyKeys
 from functions.shared.stores.instances import Instances
-from functions.shared.stores.jobs import DeadLetters
+from functions.shared.stores.jobs import DeadLetters, SlowSlots
 from functions.shared.stores.last_used import LastUsed
 from functions.shared.stores.machines import BootTimes, DeploymentId, KeyTrust, Orphans
 from functions.shared.stores.recent_outage import RecentOutage
@@ -194,7 +193,12 @@ class Wiring:
     def receiver_slots(self) -> "ReceiverSlots":
         from functions.shared.stores.deliveries import ReceiverSlots
 
-        return ReceiverSlots(self.table, self.settings.webhook_per_receiver)
+        slow = SlowSlots(self.table, "webhook", self.settings.max_concurrent_jobs)
+        return ReceiverSlots(self.table, self.settings.webhook_per_receiver, slow)
+
+    @cached_property
+    def slow_applications(self) -> SlowSlots:
+        return SlowSlots(self.table, "startup", self.settings.max_concurrent_jobs)
 
     @cached_property
     def secrets(self) -> Secrets:
@@ -216,7 +220,7 @@ class Wiring:
     def probes(self) -> "Probes":
         from functions.shared.outbound.probes import Probes
 
-        return Probes(self.outbound, self.clock, self.wait, random.random)
+        return Probes(self.outbound, self.clock)
 
     @cached_property
     def circuits(self) -> "Circuits":

@@ -10,7 +10,18 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from functions.shared.domain.delivery.webhooks import Announcement, Attempt, Delivery, DeliveryState, look_at
+from functions.shared.domain.delivery.targets import BadTarget
+from functions.shared.domain.delivery.webhooks import (
+    Announcement,
+    Attempt,
+    Delivery,
+    DeliveryState,
+    Receiver,
+    ReceiverBusy,
+    look_at,
+    site_of,
+)
+from functions.shared.stores.jobs import JobSlot, JobSlots, SlowSlots, busy_slots
 from functions.shared.stores.table import (
     NEW,
     RETENTION,
@@ -243,72 +254,100 @@ class Deliveries:
             return None
 
 
-# Nobody has this slot, or its holder's time is over.
-_SLOT_FREE = "attribute_not_exists(#slot) OR #slot.freeAt <= :now"
-_SLOT_STILL_MINE = "#slot.holder = :holder"
-_RECEIVER_KEPT = timedelta(days=1)
+# How long it counts for others of its site that one of them began to hang.
+_SITE_SLOW_FOR = timedelta(days=1)
+_SITE_MARKS = 64  # of its origins; two that share a mark only forget each other's time-out sooner
+# After a time-out in this process, others may hang as well.
+_TROUBLE_LASTS = timedelta(seconds=60)
 
 
 @dataclass(frozen=True)
 class ReceiverSlot:
-    receiver: str
-    name: str
-    holder: str
+    origin: str
+    receiver: Receiver
+    slot: JobSlot
+    slow: JobSlot | None  # besides, where it may hang: half of the workers are for all such
 
 
 class ReceiverSlots:
-    def __init__(self, table: Table, slots: int) -> None:
+    """A receiver has so many attempts under way, and all that may hang have half of the workers.
+
+    It may hang if its last attempt timed out, or if another of its site began to hang and it has not answered
+    since. Then it gets one attempt at a time. So does, for a minute after a time-out in this process, whoever
+    has not answered lately: many begin to hang together, and one worker is enough to find each of them out.
+    """
+
+    def __init__(self, table: Table, per_receiver: int, slow: SlowSlots) -> None:
         self._table = table
-        self._names = [f"place{number}" for number in range(slots)]  # as they are stored
+        self._slots = JobSlots(table, "receiver")
+        self._per_receiver = per_receiver
+        self._slow = slow
+        self._timed_out_at: datetime | None = None
 
-    def take(self, origin: str, now: datetime, until: datetime) -> ReceiverSlot | None:
-        """A slot of the receiver, or None while all are taken; it becomes free by itself at `until`."""
-        key = f"receiver#{hashlib.sha256(origin.encode()).hexdigest()[:32]}"
-        holder = secrets.token_hex(8)
-        for _ in range(len(self._names) + 1):  # a failed try means that somebody else got that slot
-            item = self._table.get(key, "receiver") or {}
-            free = [name for name in self._names if name not in item or item[name]["freeAt"] <= millis(now)]
-            if not free:
-                return None
-            slot = ReceiverSlot(key, secrets.choice(free), holder)
-            if self._taken(slot, origin, now, until):
-                return slot
-        return None
+    def take(self, origin: str, now: datetime, until: datetime) -> ReceiverSlot | ReceiverBusy:
+        """A slot of the receiver, unless all are taken; it becomes free by itself at `until`."""
+        pk = f"receiver#{_hashed(origin)}"
+        item = self._slots.read(pk)
+        receiver = _read_receiver(item)
+        may_hang = self._may_hang(origin, receiver, now)
+        careful = may_hang or (self._in_trouble(now) and not receiver.answered_lately(now))
+        most = 1 if careful else self._per_receiver
+        if busy_slots(item, now) >= most:
+            return ReceiverBusy(may_hang)
+        slow = self._slow.take(now, until, spare=1 if receiver.slow else 0) if may_hang else None
+        if may_hang and slow is None:
+            return ReceiverBusy(may_hang)
+        gone = int((until + RETENTION).timestamp())
+        slot = self._slots.take(pk, most, now, until, known=item, origin=origin, expiresAt=gone)
+        if slot is None and slow:
+            self._slow.release(slow)
+        return ReceiverSlot(origin, receiver, slot, slow) if slot else ReceiverBusy(may_hang)
 
-    def release(self, slot: ReceiverSlot) -> None:
-        try:
-            self._table.update(
-                slot.receiver,
-                "receiver",
-                "REMOVE #slot",
-                condition=_SLOT_STILL_MINE,
-                names={"#slot": slot.name},
-                values={":holder": slot.holder},
-            )
-        except ConditionFailed:
-            return  # it was over its time, and somebody else has it
+    def release(self, slot: ReceiverSlot, now: datetime, timed_out: bool | None = None) -> None:
+        """With what was learned of the receiver, if an attempt was made."""
+        if slot.slow:
+            self._slow.release(slot.slow)
+        if timed_out is None:
+            self._slots.release(slot.slot)
+        elif timed_out:
+            self._timed_out_at = now
+            self._slots.release(slot.slot, " SET timedOutAt = :at", {":at": millis(now)})
+            values = {":at": millis(now), ":kind": "site", ":gone": int((now + RETENTION).timestamp())}
+            mark = "SET #mark = if_not_exists(#mark, :at), kind = :kind, expiresAt = :gone"
+            self._mark_site(slot.origin, mark, values)
+        else:
+            self._slots.release(slot.slot, ", timedOutAt SET answeredAt = :at", {":at": millis(now)})
+            if slot.receiver.slow:
+                self._mark_site(slot.origin, "REMOVE #mark", {})
 
-    def _taken(self, slot: ReceiverSlot, origin: str, now: datetime, until: datetime) -> bool:
-        try:
-            self._table.update(
-                slot.receiver,
-                "receiver",
-                "SET #slot = :taken, kind = :kind, origin = :origin, expiresAt = :gone",
-                condition=_SLOT_FREE,
-                names={"#slot": slot.name},
-                values={
-                    ":taken": {"holder": slot.holder, "freeAt": millis(until)},
-                    ":now": millis(now),
-                    ":kind": "receiver",
-                    ":origin": origin,
-                    ":gone": int((until + _RECEIVER_KEPT).timestamp()),
-                },
-            )
-        except ConditionFailed:
-            # A write whose answer was lost is sent again by the SDK and then meets itself.
-            return self._holds(slot, self._table.get(slot.receiver, "receiver") or {})
-        return True
+    def _may_hang(self, origin: str, receiver: Receiver, now: datetime) -> bool:
+        if receiver.slow or not (receiver.unknown or self._in_trouble(now)):
+            return receiver.slow  # in quiet times one that is known costs no look at its site
+        item = self._table.get(_site_key(origin), "site") or {}
+        recent = now - _SITE_SLOW_FOR
+        since = millis(max(recent, receiver.answered_at or recent))
+        return any(name.startswith("slow") and at > since for name, at in item.items())
 
-    @staticmethod
-    def _holds(slot: ReceiverSlot, item: Item) -> bool:
-        return bool(item.get(slot.name, {}).get("holder") == slot.holder)
+    def _in_trouble(self, now: datetime) -> bool:
+        return self._timed_out_at is not None and now - self._timed_out_at < _TROUBLE_LASTS
+
+    def _mark_site(self, origin: str, change: str, values: dict[str, Any]) -> None:
+        mark = f"slow{int(_hashed(origin), 16) % _SITE_MARKS}"
+        self._table.update(_site_key(origin), "site", change, names={"#mark": mark}, values=values)
+
+
+def _read_receiver(item: Item) -> Receiver:
+    times = {"answered_at": item.get("answeredAt"), "timed_out_at": item.get("timedOutAt")}
+    return Receiver(**{name: moment(at) for name, at in times.items() if at is not None})
+
+
+def _site_key(origin: str) -> str:
+    try:
+        site = site_of(origin)
+    except BadTarget:  # nothing will be sent there
+        site = origin
+    return f"site#{_hashed(site)}"
+
+
+def _hashed(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -1,6 +1,8 @@
-"""Dead letters as records, why each message failed, and how many jobs went well and how many did not."""
+"""Slots for jobs under way, dead letters with their reason, and how many jobs went well or did not."""
 
-from collections.abc import Callable
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,6 +20,104 @@ from functions.shared.stores.table import (
     moment,
     readable,
 )
+
+# Nobody has this slot, or its holder's time is over.
+_SLOT_FREE = "attribute_not_exists(#slot) OR #slot.freeAt <= :now"
+_SLOT_STILL_MINE = "#slot.holder = :holder"
+_SLOT_PREFIX = "place"  # as they are stored: place0, place1, …
+
+
+@dataclass(frozen=True)
+class JobSlot:
+    pk: str
+    name: str
+    holder: str
+
+
+class JobSlots:
+    """In one item: so many jobs that have something in common may be under way at once. A slot is leased, so
+    that a worker that dies keeps it only for a while."""
+
+    def __init__(self, table: Table, kind: str) -> None:
+        self._table = table
+        self._kind = kind
+
+    def read(self, pk: str) -> Item:
+        return self._table.get(pk, self._kind) or {}
+
+    def take(
+        self, pk: str, most: int, now: datetime, until: datetime, *, known: Item | None = None, **also: Any
+    ) -> JobSlot | None:
+        """One of `most` slots, or None while as many are taken; it becomes free by itself at `until`.
+
+        `known` is the item as it was read just now, and `also` is stored with it.
+        """
+        holder = secrets.token_hex(8)
+        for _ in range(most + 1):  # a failed try means that somebody else got that slot
+            item, known = known if known is not None else self.read(pk), None
+            if busy_slots(item, now) >= most:
+                return None
+            names = [f"{_SLOT_PREFIX}{number}" for number in range(most)]
+            free = [name for name in names if name not in item or item[name]["freeAt"] <= millis(now)]
+            slot = JobSlot(pk, secrets.choice(free), holder)
+            if self._taken(slot, now, until, {"kind": self._kind, **also}):
+                return slot
+        return None
+
+    def release(self, slot: JobSlot, change: str = "", values: Mapping[str, Any] | None = None) -> None:
+        """And change something else of the item with the same write."""
+        try:
+            self._table.update(
+                slot.pk,
+                self._kind,
+                f"REMOVE #slot{change}",
+                condition=_SLOT_STILL_MINE,
+                names={"#slot": slot.name},
+                values={":holder": slot.holder, **(values or {})},
+            )
+        except ConditionFailed:
+            return  # it was over its time, and somebody else has it
+
+    def _taken(self, slot: JobSlot, now: datetime, until: datetime, also: Mapping[str, Any]) -> bool:
+        try:
+            self._table.update(
+                slot.pk,
+                self._kind,
+                "SET #slot = :taken, " + ", ".join(f"{name} = :{name}" for name in also),
+                condition=_SLOT_FREE,
+                names={"#slot": slot.name},
+                values={
+                    ":taken": {"holder": slot.holder, "freeAt": millis(until)},
+                    ":now": millis(now),
+                    **{f":{name}": value for name, value in also.items()},
+                },
+            )
+        except ConditionFailed:
+            # A write whose answer was lost is sent again by the SDK and then meets itself.
+            return bool(self.read(slot.pk).get(slot.name, {}).get("holder") == slot.holder)
+        return True
+
+
+def busy_slots(item: Item, now: datetime) -> int:
+    slots = [slot for name, slot in item.items() if name.startswith(_SLOT_PREFIX)]
+    return sum(slot["freeAt"] > millis(now) for slot in slots)
+
+
+class SlowSlots:
+    """Half of a queue's workers: no more of them wait at once for what has let one of them wait in vain."""
+
+    def __init__(self, table: Table, queue: str, workers: int) -> None:
+        self._slots = JobSlots(table, "slots")
+        self._pk = f"slow#{queue}"
+        self._most = max(1, workers // 2)
+
+    def take(self, now: datetime, until: datetime, spare: int = 0) -> JobSlot | None:
+        """One of all but `spare` slots, which are left for others; there is always one to be had."""
+        return self._slots.take(self._pk, max(1, self._most - spare), now, until)
+
+    def release(self, slot: JobSlot) -> None:
+        self._slots.release(slot)
+
 
 _KEPT = timedelta(days=14)
 _NOTE_KEPT = timedelta(days=1)  # the dead letter follows within minutes

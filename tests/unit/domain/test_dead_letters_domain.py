@@ -94,12 +94,12 @@ def test_a_letter_says_what_its_message_was_about() -> None:
         (new_instance(Status.CREATING), Queue.STARTUP, False),
         (new_instance(Status.STARTING), Queue.MONITOR, False),
         (new_instance(Status.HEALTH_CHECKING), Queue.STARTUP, True),
-        (new_instance(Status.STARTING, operation=new_operation(Action.START)), Queue.STARTUP, True),
+        (new_instance(Status.STARTING, operation=new_operation(Action.START)), Queue.MONITOR, False),
         (new_instance(Status.DELETING, tasks=(new_task(),)), Queue.MONITOR, False),
         (new_instance(Status.RUNNING), Queue.CREATE, False),
     ],
 )
-def test_a_message_that_dies_fails_what_it_was_to_create_or_start(
+def test_a_message_that_dies_fails_what_it_was_to_create_or_check(
     record: Instance, queue: Queue, dead: bool
 ) -> None:
     decision = decide(record, DeadLettered(queue, FAULT), NOW, POLICY)
@@ -111,7 +111,7 @@ def test_a_message_that_dies_fails_what_it_was_to_create_or_start(
 
 def test_what_never_was_ready_is_then_deleted_and_what_was_is_stopped() -> None:
     first = decide(new_instance(Status.HEALTH_CHECKING), DeadLettered(Queue.STARTUP, FAULT), NOW, POLICY)
-    started = new_instance(Status.STARTING, ready_at=ago(900), operation=new_operation(Action.START))
+    started = new_instance(Status.HEALTH_CHECKING, ready_at=ago(900), operation=new_operation(Action.START))
     later = decide(started, DeadLettered(Queue.STARTUP, FAULT), NOW, POLICY)
 
     assert [task.action for task in first.record.cleanup.tasks] == [Action.DELETE]

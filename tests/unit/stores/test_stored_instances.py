@@ -21,6 +21,7 @@ from functions.shared.domain.instance.record import (
     Cleanup,
     CleanupTask,
     Event,
+    HealthRounds,
     Instance,
     Operation,
     Purchase,
@@ -351,6 +352,7 @@ FULL = Instance(
         health_check=HealthCheck(),
     ),
     health={"overall": "partial", "endpoints": [{"port": 1, "responseTime": 1.5, "error": None}], "n": {}},
+    rounds=HealthRounds(made=1, lost=2, held=3, slow=True, until=after(20), old_look=after(21)),
     probed_at=after(8),
     ready_at=after(12),
     last_used_at=after(13),
@@ -360,7 +362,7 @@ FULL = Instance(
 
 
 def test_the_full_record_has_every_field_set_to_something_else_than_its_default() -> None:
-    for one in (FULL, FULL_SPEC, FULL.machine, FULL.purchases, FULL.cleanup, FULL.operation):
+    for one in (FULL, FULL_SPEC, FULL.machine, FULL.purchases, FULL.cleanup, FULL.operation, FULL.rounds):
         assert one
         for item in fields(one):
             assert item.default is MISSING or getattr(one, item.name) != item.default, item.name

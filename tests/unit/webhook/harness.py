@@ -30,12 +30,14 @@ from functions.shared.outbound.http import OutboundHttp
 from functions.shared.platform.aws import Queues
 from functions.shared.platform.invocation import TimeBudget
 from functions.shared.stores.deliveries import Deliveries, ReceiverSlots
+from functions.shared.stores.jobs import SlowSlots
 from functions.shared.stores.table import Due, Table
 from functions.webhook.handler import Deliver
 
 START = datetime(2030, 1, 1, 12, tzinfo=UTC)
 CURRENT, FORMER = b"c" * 32, b"f" * 32
 WAITS = read_waits("5,300,1800,7200,18000,36000,50400,72000,86400")
+WORKERS = 10
 GRACE, RESEND = timedelta(seconds=15), timedelta(seconds=60)
 INSTANCE = "inst_01JGFJJZ00ABCDEFGHJKMNPQRS"
 
@@ -154,7 +156,7 @@ class WebhookHarness:
         self.clock = Clock()
         self.queue = DelayQueue(self.clock)
         self.deliveries = Deliveries(table)
-        self.receivers = ReceiverSlots(table, slots)
+        self.receivers = ReceiverSlots(table, slots, SlowSlots(table, "webhook", WORKERS))
         self.deliver = Deliver(
             self.deliveries,
             self.receivers,

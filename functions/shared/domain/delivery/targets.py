@@ -49,10 +49,11 @@ class OutboundFailed(Exception):
     """No answer: category is timeout, connection_refused, connection_reset, network_unreachable,
     dns_resolution_failed, ssl_error, invalid_response, or refused_target (ours: not a public place)."""
 
-    def __init__(self, category: str, message: str) -> None:
+    def __init__(self, category: str, message: str, *, timed_out: bool = False) -> None:
         super().__init__(message)
         self.category = category
         self.message = message
+        self.timed_out = timed_out or category == "timeout"  # all the time there was is gone
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,11 @@ class HttpResponse:
     elapsed: float  # seconds
     address: str
     cut: str = ""  # the category of what ended the body early; not the cap
+
+    @property
+    def timed_out(self) -> bool:
+        """It began in time and did not end."""
+        return self.cut == "timeout"
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,13 @@ class Target:
     @property
     def origin(self) -> str:
         return f"{self.scheme}://{self.authority}"
+
+    @property
+    def site(self) -> str:
+        """Whose it probably is: the last two labels of a name, or an address with all its ports."""
+        if isinstance(self.address, IPv6Address):
+            return str(IPv6Network((self.address, 64), strict=False))  # one customer has at least this many
+        return self.host if self.address else ".".join(self.host.split(".")[-2:])
 
 
 def networks(text: str) -> tuple[Network, ...]:

@@ -18,6 +18,7 @@ LONGEST_RETRY_AFTER = timedelta(hours=24)
 _JITTER = 0.1
 # The sender of a message may have a clock that is a little ahead of ours.
 _CLOCKS_DIFFER = timedelta(seconds=1)
+_LATELY = timedelta(seconds=10)
 QUEUE_HOLDS = timedelta(minutes=15)  # the longest delay that SQS knows
 # A sweep comes every minute, and later than it should by its grace.
 _SWEEP_AHEAD = timedelta(seconds=90)
@@ -82,6 +83,32 @@ class Delivery:
         return attempt.open and not (attempt.number == self.attempt and self.under_way(now))
 
 
+@dataclass(frozen=True)
+class Receiver:
+    """What is known of a receiver from the attempts before."""
+
+    answered_at: datetime | None = None  # when an attempt last ended before its time was over
+    timed_out_at: datetime | None = None  # when the last attempt timed out, if it did
+
+    @property
+    def slow(self) -> bool:
+        return self.timed_out_at is not None
+
+    @property
+    def unknown(self) -> bool:
+        return self.answered_at is None and self.timed_out_at is None
+
+    def answered_lately(self, now: datetime) -> bool:
+        return self.answered_at is not None and now - self.answered_at < _LATELY
+
+
+@dataclass(frozen=True)
+class ReceiverBusy:
+    """An attempt has to wait for its turn."""
+
+    slow: bool  # behind all receivers that may hang, rather than behind attempts to the same one
+
+
 def read_waits(text: str) -> tuple[float, ...]:
     """The setting WEBHOOK_WAITS, read: seconds between attempts."""
     waits = tuple(float(part) for part in text.split(",") if part.strip())
@@ -121,12 +148,6 @@ def look_at(next_at: datetime, now: datetime) -> datetime:
     return next_at if next_at - now <= QUEUE_HOLDS else next_at - _SWEEP_AHEAD
 
 
-def hold_wait(held: int, longest_seconds: float, random: Callable[[], float]) -> timedelta:
-    """Until a delivery asks a busy receiver for a slot again: doubled each time, with jitter, and no longer
-    than an attempt may last, since a slot is free then."""
-    return timedelta(seconds=min(2.0 ** min(held, 10), longest_seconds) * (0.5 + random()))
-
-
 def _retry_after(headers: Mapping[str, str], now: datetime) -> timedelta:
     header = next((value for name, value in headers.items() if name.lower() == "retry-after"), None)
     asked = retry_after_seconds(header, now, LONGEST_RETRY_AFTER.total_seconds())
@@ -151,6 +172,11 @@ def read_master(text: str) -> bytes:
 def origin_of(url: str) -> str:
     """scheme://host[:port], the same for every spelling of one receiver."""
     return split_target(url).origin
+
+
+def site_of(url: str) -> str:
+    """Subdomains and ports of one receiver are one site."""
+    return split_target(url).site
 
 
 def derive_secret(master: bytes, origin: str) -> bytes:

@@ -19,6 +19,7 @@ from functions.shared.domain.instance.observations import (
     OwnedByAnother,
     PurchasesRead,
     Reappeared,
+    RoundHeld,
     Seen,
     Tick,
     UnknownMachine,
@@ -73,4 +74,6 @@ def _learn(decision: Decision, observation: Observation) -> Decision:
         case CallPostponed():
             return postpone(decision, observation.fault, observation.wait_seconds)
         case HealthChecked():
-            return outcomes.health_checked(decision, observation.report, observation.began)
+            return outcomes.health_checked(decision, observation)
+        case RoundHeld():
+            return outcomes.round_held(decision, observation.wait_seconds)

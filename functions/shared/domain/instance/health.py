@@ -17,15 +17,22 @@ BOUNDS = {
     "max_wait_time_ms": (30_000, 1_800_000),
     "target_port": (1, 65_535),
 }
-# What proxies and frameworks print when they answer for an application that is not there.
-_MARKERS = (
-    "bad gateway",
-    "service unavailable",
-    "service temporarily unavailable",
-    "internal server error",
-    "gateway timeout",
-    "gateway time-out",
-)
+ROUND_SECONDS = 15.0  # no application keeps a worker longer than this with one round
+# What proxies and frameworks print when they answer for an application that is not there, each with the
+# category of the status that it would have been sent with.
+_MARKERS = {
+    "bad gateway": "bad_gateway",
+    "gateway error": "bad_gateway",
+    "upstream error": "bad_gateway",
+    "proxy error": "bad_gateway",
+    "service unavailable": "service_unavailable",
+    "service temporarily unavailable": "service_unavailable",
+    "maintenance mode": "service_unavailable",
+    "internal server error": "server_error",
+    "application error": "server_error",
+    "gateway timeout": "server_error",
+    "gateway time-out": "server_error",
+}
 _MARKER = re.compile(
     r"(?<!\w)(?:" + "|".join(re.escape(marker).replace(r"\ ", r"\s+") for marker in _MARKERS) + r")(?!\w)",
     re.IGNORECASE,
@@ -49,10 +56,14 @@ class HealthCheck:
         if not self.path.startswith("/"):
             raise ValueError("path must begin with /")
 
-    def pause_seconds(self, attempt: int, chance: float) -> float:
-        """The wait after the given attempt (from 1): doubled each time, between half and whole of it."""
+    @property
+    def round_seconds(self) -> float:
+        return min(self.timeout_ms / 1000, ROUND_SECONDS)
+
+    def pause_seconds(self, rounds: int, chance: float) -> float:
+        """The wait after so many rounds (from 1): doubled each time, between half and whole of it."""
         high = BOUNDS["retry_delay_ms"][1]
-        return float(min(self.retry_delay_ms * 2 ** (attempt - 1), high) * (0.5 + chance / 2) / 1000)
+        return float(min(self.retry_delay_ms * 2 ** (rounds - 1), high) * (0.5 + chance / 2) / 1000)
 
 
 @dataclass(frozen=True)
@@ -66,6 +77,7 @@ class ProbeTarget:
 class ProbeFault:
     category: str
     message: str
+    timed_out: bool = False  # it took all the time that it was given
 
 
 @dataclass(frozen=True)
@@ -104,6 +116,10 @@ class HealthReport:
             return "healthy"
         return "partial" if healthy else "unhealthy"
 
+    @property
+    def timed_out(self) -> bool:
+        return any(result.fault is not None and result.fault.timed_out for result in self.results)
+
     def as_json(self) -> dict[str, Any]:
         return {"overall": self.overall, "endpoints": [result.as_json() for result in self.results]}
 
@@ -126,14 +142,14 @@ def _asked(endpoint: Endpoint, path: str) -> str:
 
 
 def response_fault(status: int, body: bytes) -> ProbeFault | None:
-    """None is healthy: a 2xx whose first 64 kB hold no error page."""
-    if 200 <= status < 300:
+    """None is healthy: a 2xx or 3xx whose first 64 kB hold no error page. A redirect is an answer, and is not
+    followed: it may lead to a log-in page."""
+    if 200 <= status < 400:
         found = _MARKER.search(body[:BODY_CAP_BYTES].decode("utf-8", "replace"))
         if found is None:
             return None
-        return ProbeFault(
-            "invalid_response", f'answered {status} with "{" ".join(found[0].lower().split())}"'
-        )
+        marker = " ".join(found[0].lower().split())
+        return ProbeFault(_MARKERS[marker], f'answered {status} with "{marker}"')
     return ProbeFault(_category(status), f"answered {status}")
 
 

@@ -173,8 +173,18 @@ class CallPostponed:
 
 @dataclass(frozen=True)
 class HealthChecked:
+    """One round is over."""
+
     report: HealthReport
     began: datetime
+    chance: float = 0.5  # from 0 to 1: the jitter of the wait for the next one
+
+
+@dataclass(frozen=True)
+class RoundHeld:
+    """No round was made: as many slow applications as may be are being asked already."""
+
+    wait_seconds: float
 
 
 Observation = (
@@ -193,4 +203,5 @@ Observation = (
     | CallUnclear
     | CallPostponed
     | HealthChecked
+    | RoundHeld
 )

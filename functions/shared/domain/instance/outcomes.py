@@ -5,11 +5,17 @@ from datetime import datetime, timedelta
 
 from functions.shared.domain.errors import Fault
 from functions.shared.domain.instance.decision import Decision
-from functions.shared.domain.instance.health import HealthReport
-from functions.shared.domain.instance.observations import Act, CallRefused, CallUnclear, Look
+from functions.shared.domain.instance.health import HealthCheck
+from functions.shared.domain.instance.observations import (
+    Act,
+    CallRefused,
+    CallUnclear,
+    HealthChecked,
+    Look,
+)
 from functions.shared.domain.instance.progress import fail, give_up_restart, leave_as_it_was, postpone
 from functions.shared.domain.instance.record import Action, Queue, Refusal
-from functions.shared.domain.instance.sightings import found, ready, stale
+from functions.shared.domain.instance.sightings import found, ready
 from functions.shared.domain.instance.status import Status
 
 # What may change before the deadline: stock, prices, and a key that is just being rotated.
@@ -97,8 +103,41 @@ def dead_lettered(decision: Decision, queue: Queue, fault: Fault) -> Decision:
     return fail(decision, fault) if stuck else decision
 
 
-def health_checked(decision: Decision, report: HealthReport, began: datetime) -> Decision:
-    if decision.record.status is not Status.HEALTH_CHECKING or stale(decision, began):
+def begin_round(decision: Decision, until: datetime) -> Decision:
+    """The application is about to be asked. Due when the lease ends: whoever asks may die before it is known
+    what came of it, and until then nobody else asks."""
+    decision = decision.change(rounds=decision.record.rounds.begun(until))
+    return replace(decision.due(until), call=None)
+
+
+def round_held(decision: Decision, wait_seconds: float) -> Decision:
+    """Waiting is not failing: no round was made, so that none is counted and no deadline has been judged."""
+    rounds = decision.record.rounds
+    decision = decision.change(rounds=replace(rounds, held=rounds.held + 1))
+    return decision.wait_until(decision.now + timedelta(seconds=wait_seconds))
+
+
+def health_checked(decision: Decision, checked: HealthChecked) -> Decision:
+    record, report = decision.record, checked.report
+    decision = decision.change(rounds=record.rounds.ended(slow=report.timed_out))
+    if record.status is not Status.HEALTH_CHECKING:
         return decision
+    acted_at = record.machine.acted_at
+    if acted_at is not None and checked.began <= acted_at:  # the machine is not what it was
+        return decision.wait_until(decision.now + decision.policy.poll)
     decision = decision.change(probed_at=decision.step, health=report.as_json())
-    return ready(decision) if report.overall == "healthy" else decision
+    return ready(decision) if report.overall == "healthy" else _next_round(decision, checked.chance)
+
+
+def _next_round(decision: Decision, chance: float) -> Decision:
+    """Soon while the series lasts, then after the usual interval. Meanwhile Novita may have stopped or moved
+    the machine: if the last look is as old as that interval by then, another comes before the round."""
+    record, poll = decision.record, decision.policy.poll
+    made = record.rounds.made + 1
+    check = record.health_check or HealthCheck()
+    goes_on = made <= check.retry_attempts
+    wait = timedelta(seconds=check.pause_seconds(made, chance)) if goes_on else poll
+    due, looked_at = decision.now + wait, record.machine.looked_at
+    old_look = looked_at if looked_at and due - looked_at >= poll else None
+    rounds = replace(record.rounds, made=made if goes_on else 0, old_look=old_look)
+    return decision.change(rounds=rounds).wait_until(due)

@@ -16,6 +16,7 @@ _LONGEST_STEP = timedelta(minutes=2)  # as long as a function may live
 _LONGEST_LOOK_WAIT = timedelta(minutes=45)
 # Restarts whose outcome stays unclear. More of them would only interrupt whoever uses the machine.
 _MOST_RESTARTS = 2
+_MOST_LOST_ROUNDS = 5  # in a row, when the deadline has passed
 
 
 def proceed(decision: Decision) -> Decision:
@@ -46,6 +47,8 @@ def left_to_its_step(record: Instance, now: datetime) -> bool:
 def _needed(decision: Decision) -> tuple[Call, Decision] | None:
     """The next call of this step, and the decision as it is when that call has had its turn."""
     record, machine, step = decision.record, decision.record.machine, decision.step
+    if record.round_is_next and record.probed_at != step:
+        return CheckHealth(), decision
     unsettled = record.status is Status.CREATING or record.purchases.unsettled
     if unsettled and record.purchases.read_at != step:
         return ReadPurchases(), decision.change_purchases(read_at=step)
@@ -57,21 +60,14 @@ def _needed(decision: Decision) -> tuple[Call, Decision] | None:
     if machine.id and machine.looked_at != step:
         if record.pending and not (record.operation and _put_off(record.operation.refusal, step)):
             return Act(record.pending, machine.id), decision.change_machine(looked_at=step)
-        if record.status in ON_THE_MOVE or machine.needs_look or _last_probe_failed(record, step):
+        checking = record.status is Status.HEALTH_CHECKING  # and the last look is too old for a round
+        if record.status in ON_THE_MOVE or machine.needs_look or checking:
             return Look(machine.id), decision.change_machine(looked_at=step)
-    if record.status is Status.HEALTH_CHECKING and record.probed_at != step:
-        return CheckHealth(), decision.change(probed_at=step)
     return None
 
 
 def _put_off(refusal: Refusal | None, step: datetime) -> bool:
     return refusal is not None and step < refusal.again_at
-
-
-def _last_probe_failed(record: Instance, step: datetime) -> bool:
-    """The application did not answer the last time: Novita may have stopped or moved the machine since."""
-    checking = record.status is Status.HEALTH_CHECKING and record.health is not None
-    return checking and record.probed_at != step
 
 
 def _finish(decision: Decision) -> Decision:
@@ -188,10 +184,12 @@ def give_up_buying(decision: Decision) -> Decision:
 
 def _may_be_up(decision: Decision, deadline: datetime) -> bool:
     """Nobody has looked since the deadline, so it may have come up in time: a deadline ends nothing unseen,
-    however long Novita does not let us look. Nor does our own lack of slots."""
+    however long Novita does not let us look. Nor does our own lack of slots. The application can always be
+    asked, unless whoever asks dies of it every time."""
     record = decision.record
     if record.status is Status.HEALTH_CHECKING:
-        return record.probed_at is None or record.probed_at < deadline
+        asked = record.probed_at is not None and record.probed_at >= deadline
+        return not asked and record.rounds.lost < _MOST_LOST_ROUNDS
     if record.pending:
         return record.waiting is not None and record.waiting.code == "RATE_LIMIT_EXCEEDED"
     looks = (record.machine.seen_at, record.machine.last_missed_at)

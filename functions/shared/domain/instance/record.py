@@ -155,6 +155,32 @@ class Operation:
 
 
 @dataclass(frozen=True)
+class HealthRounds:
+    """How far the health check is: one round asks the application once, and the wait for the next is a due
+    time. Quick rounds make a series; then it is asked at the usual interval, and a new series begins."""
+
+    made: int = 0  # rounds of the series under way
+    lost: int = 0  # begun in a row, and nobody lived to say how they went
+    held: int = 0  # how often the next one has had to wait for a slot
+    slow: bool = False  # the last one let a request time out
+    until: datetime | None = None  # of the one under way: then it is over, or whoever makes it is dead
+    old_look: datetime | None = None  # the last look at the machine, where the next round needs a newer one
+
+    def under_way(self, now: datetime) -> bool:
+        return self.until is not None and now < self.until
+
+    def begun(self, until: datetime) -> "HealthRounds":
+        return replace(self, until=until, lost=self.lost + 1)
+
+    def ended(self, *, slow: bool) -> "HealthRounds":
+        return replace(self, until=None, lost=0, held=0, slow=slow)
+
+    def anew(self) -> "HealthRounds":
+        """For a machine that has come up again. What was slow stays so until it answers."""
+        return HealthRounds(slow=self.slow)
+
+
+@dataclass(frozen=True)
 class Event:
     """Something that happened to an instance; its number has no gaps."""
 
@@ -247,6 +273,7 @@ class Instance:
     cleanup: Cleanup = Cleanup()
     operation: Operation | None = None  # the last one
     health: Mapping[str, Any] | None = None
+    rounds: HealthRounds = HealthRounds()
     probed_at: datetime | None = None  # the step that last asked the application
     ready_at: datetime | None = None
     last_used_at: datetime | None = None  # kept apart, and filled in where it is shown
@@ -317,10 +344,17 @@ class Instance:
 
     @property
     def queue(self) -> Queue:
+        """Buying, and asking applications, may take long: each has workers that do nothing else."""
         if self.status is Status.CREATING:
             return Queue.CREATE
-        coming_up = self.status in (Status.STARTING, Status.RUNNING) and self.starting_again
-        return Queue.STARTUP if coming_up or self.status is Status.HEALTH_CHECKING else Queue.MONITOR
+        return Queue.STARTUP if self.round_is_next else Queue.MONITOR
+
+    @property
+    def round_is_next(self) -> bool:
+        """The next call goes to the application, rather than to Novita."""
+        old_look = self.rounds.old_look
+        looked = old_look is None or self.machine.looked_at != old_look
+        return self.status is Status.HEALTH_CHECKING and looked
 
     @property
     def starting_again(self) -> bool:

@@ -267,7 +267,7 @@ def _running(decision: Decision) -> Decision:
     if not probe_targets(record.machine.endpoints, check):
         return ready(decision)
     deadline = decision.now + timedelta(milliseconds=check.max_wait_time_ms)
-    decision = decision.move(Status.HEALTH_CHECKING, deadline_at=deadline)
+    decision = decision.move(Status.HEALTH_CHECKING, deadline_at=deadline, rounds=record.rounds.anew())
     decision = decision.move_operation("health_checking")
     return decision.wait_until(decision.now)  # at once, by the function that can ask the application
 

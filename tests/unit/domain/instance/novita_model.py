@@ -27,11 +27,13 @@ from functions.shared.domain.instance.observations import (
     Observation,
     PurchasesRead,
     ReadPurchases,
+    RoundHeld,
     Seen,
     Tick,
     UnknownMachine,
     WriteOffPurchase,
 )
+from functions.shared.domain.instance.outcomes import begin_round
 from functions.shared.domain.instance.purchases import intend
 from functions.shared.domain.instance.record import Action, Instance, Purchase, PurchaseOutcome, Queue, Spec
 from functions.shared.domain.instance.status import Status
@@ -47,11 +49,11 @@ MOST_CALLS = 12  # of one step: two machines to delete, a look-up, a purchase, a
 LEASE = timedelta(seconds=180)
 DOWN = Fault("NOVITA_UNAVAILABLE", "down")
 # What each function can do: functions/*/handler.py.
-EVERYWHERE = (ReadPurchases, FindByName, WriteOffPurchase, Look, Act)
+STEP_CALLS = (ReadPurchases, FindByName, WriteOffPurchase, Look, Act)
 MEANS: dict[Queue, tuple[type, ...]] = {
-    Queue.CREATE: (*EVERYWHERE, Buy),
-    Queue.MONITOR: EVERYWHERE,
-    Queue.STARTUP: (*EVERYWHERE, CheckHealth),
+    Queue.CREATE: (*STEP_CALLS, Buy),
+    Queue.MONITOR: STEP_CALLS,
+    Queue.STARTUP: (CheckHealth,),
 }
 # What may go wrong with a call; each call takes the first that concerns it, and none means that it goes well.
 FAULTS = (
@@ -73,6 +75,9 @@ FAULTS = (
     "deleted before buying",
     "deleted while buying",
     "unhealthy",
+    "timed out",
+    "held",
+    "dies while asking",
 )
 SHOWN_AFTER = {
     "unclear: bought, shown late": 100,
@@ -140,15 +145,16 @@ class Model:
         try:
             decision = decide(self.record, Tick(), step, POLICY)
             for _ in range(MOST_CALLS):
-                if decision.call is None:
+                if decision.call is None or not isinstance(decision.call, MEANS[queue]):
                     break
-                assert isinstance(decision.call, MEANS[queue]), f"{queue} cannot {decision.call}"
                 decision, observation = self._make(decision, decision.call)
                 if isinstance(observation, PurchasesRead):
                     told |= {one.machine_id for one in observation.purchases if one.machine_id}
                 after = decide(decision.record, observation, self.now, POLICY, step=step)
                 decision = combined(decision, after)
-            assert decision.call is None, f"no end of calls: {decision.call}"
+            if decision.call is not None:
+                assert decision.record.queue is not queue, f"{queue} has {decision.call} left"
+                decision = replace(decision.due(self.now), call=None)
             if overtaken_by:
                 overtaken_by()
             if not dies:
@@ -205,15 +211,27 @@ class Model:
             case Act():
                 return decision, self._act(call, began, fault)
             case CheckHealth():
-                return decision, HealthChecked(new_report(healthy=fault != "unhealthy"), began)
+                return self._ask(decision, began, fault)
+
+    def _ask(self, decision: Decision, began: datetime, fault: str) -> tuple[Decision, Observation]:
+        if decision.record.rounds.under_way(began):
+            raise Overtaken
+        if fault == "held":
+            return decision, RoundHeld(9)
+        stored = self.save(begin_round(decision, began + LEASE))
+        decision = replace(decision, record=stored, events=(), operations=())
+        if fault == "dies while asking":
+            raise Crash
+        report = new_report(healthy=fault == "ok", timed_out=fault == "timed out")
+        return decision, HealthChecked(report, began)
 
     def _fault(self, call: Call) -> str:
         concerned: dict[type, tuple[str, ...]] = {
-            Buy: FAULTS[5:-1],
+            Buy: FAULTS[5:-4],
             FindByName: ("down",),
             Look: ("down",),
             Act: ("down", "down after it was done", "refused", "wrong state", "no capacity"),
-            CheckHealth: ("unhealthy",),
+            CheckHealth: FAULTS[-4:],
         }
         fault = next((one for one in self.faults if one in concerned.get(type(call), ())), "ok")
         if fault != "ok":

@@ -119,7 +119,7 @@ def test_a_start_is_announced_timed_and_made_by_the_startup_function(
     assert {event.operation_id for event in decision.events} == {"op_new"}
     assert (begun.pending, begun.health_check, begun.health) == (action, CHECK, None)
     assert begun.deadline_at == NOW + POLICY.boot_wait
-    assert begun.queue == "startup"
+    assert begun.queue == "monitor"
     assert decide(begun, Tick(), NOW, POLICY).call == Act(action, OWN)
 
 

@@ -197,6 +197,7 @@ def test_a_step_that_cannot_be_saved_is_taken_again() -> None:
 
     for _ in range(30):
         model.step([], dies=True)
+        wait(model, 181)  # until the lease is over of whatever it had begun
         model.step([])
         wait(model, 31)
 

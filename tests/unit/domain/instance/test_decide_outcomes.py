@@ -20,10 +20,12 @@ from functions.shared.domain.instance.observations import (
     HealthChecked,
     Look,
     OwnedByAnother,
+    RoundHeld,
     Seen,
     Tick,
 )
-from functions.shared.domain.instance.record import Action, Instance, PurchaseOutcome, Queue
+from functions.shared.domain.instance.outcomes import begin_round
+from functions.shared.domain.instance.record import Action, HealthRounds, Instance, PurchaseOutcome, Queue
 from functions.shared.domain.instance.status import Status
 from tests.unit.builders import (
     NOW,
@@ -31,6 +33,8 @@ from tests.unit.builders import (
     POLICY,
     after,
     ago,
+    changed,
+    deciding,
     new_instance,
     new_machine,
     new_operation,
@@ -273,7 +277,7 @@ def test_what_was_waited_for_is_forgotten_once_it_has_come() -> None:
     ("record", "fails"),
     [
         (new_instance(Status.CREATING), True),
-        (bringing_up(), True),
+        (bringing_up(), False),
         (new_instance(Status.HEALTH_CHECKING), True),
         (new_instance(Status.STARTING), False),
         (stopping(), False),
@@ -323,24 +327,86 @@ def test_after_a_start_it_completes_the_startup_too() -> None:
     assert decision.record.ready_at == ago(3000)
 
 
-def test_one_that_does_not_answer_is_asked_again_later() -> None:
-    decision = decide(checking(), HealthChecked(new_report(healthy=False), NOW), NOW, POLICY)
-
-    assert decision.events == ()
-    assert decision.record.health == new_report(healthy=False).as_json()
-    assert decision.record.next_check_at == after(30)
+def silent(record: Instance, at: datetime = NOW, chance: float = 1.0, **report: bool) -> Instance:
+    return decide(record, HealthChecked(new_report(healthy=False, **report), at, chance), at, POLICY).record
 
 
-def test_after_a_failed_round_the_machine_is_looked_at_and_then_the_application_is_asked_again() -> None:
-    silent = decide(checking(), HealthChecked(new_report(healthy=False), ago(30)), ago(30), POLICY).record
+def test_one_that_does_not_answer_is_asked_again_soon_and_then_at_the_usual_interval() -> None:
+    check = HealthCheck(retry_attempts=2, retry_delay_ms=4000)
+    record, waits = checking(spec=new_spec(health_check=check), looked_at=NOW), []
 
-    look = decide(silent, Tick(), NOW, POLICY)
-    running = Seen(new_machine("running"), NOW)
-    seen = decide(look.record, running, NOW, POLICY, step=NOW)
-    no_answer = decide(look.record, CallPostponed(DOWN, 60), NOW, POLICY, step=NOW)
+    for _ in range(4):
+        record = silent(record)
+        assert record.health == new_report(healthy=False).as_json()
+        waits.append(((record.next_check_at or NOW) - NOW).total_seconds())
 
+    assert waits == [4, 8, 30, 4]
+    assert silent(checking(looked_at=NOW), chance=0).next_check_at == after(1)
+
+
+def test_a_look_at_the_machine_that_is_too_old_by_then_is_made_again_before_the_next_round() -> None:
+    soon = silent(checking(looked_at=ago(10)))
+    late = silent(checking(looked_at=ago(10), spec=new_spec(health_check=HealthCheck(retry_attempts=0))))
+    now = after(30)
+
+    look = decide(late, Tick(), now, POLICY, step=now)
+    running = Seen(new_machine("running"), now)
+    seen = decide(look.record, running, now, POLICY, step=now)
+    no_answer = decide(look.record, CallPostponed(DOWN, 60), now, POLICY, step=now)
+
+    assert (soon.queue, late.queue) == (Queue.STARTUP, Queue.MONITOR)
+    assert decide(soon, Tick(), after(2), POLICY).call == CheckHealth()
     assert look.call == Look(OWN)
     assert seen.call == no_answer.call == CheckHealth()
+    assert (seen.record.queue, no_answer.record.queue) == (Queue.STARTUP, Queue.STARTUP)
+
+
+def test_a_machine_to_be_given_back_meanwhile_does_not_keep_the_application_from_being_asked() -> None:
+    record = silent(checking(looked_at=ago(60), tasks=(new_task(machine_id="m-2"),)))
+    now = after(30)
+
+    first = decide(record, Tick(), now, POLICY, step=now)
+    postponed = decide(first.record, CallPostponed(DOWN, 60), now, POLICY, step=now)
+    looked = decide(postponed.record, Seen(new_machine("running"), now), now, POLICY, step=now)
+
+    assert first.call == Act(Action.DELETE, "m-2")
+    assert postponed.call == Look(OWN)
+    assert looked.call == CheckHealth()
+
+
+def test_a_round_is_due_again_when_its_lease_ends_and_its_report_ends_it() -> None:
+    begun = begin_round(deciding(checking(looked_at=NOW)), after(60))
+    ended = silent(begun.record)
+
+    assert (begun.call, begun.record.next_check_at) == (None, after(60))
+    assert begun.record.rounds == HealthRounds(until=after(60), lost=1)
+    assert begun.record.rounds.under_way(after(59))
+    assert not begun.record.rounds.under_way(after(60))
+    assert ended.rounds == HealthRounds(made=1)
+
+
+def test_what_timed_out_is_slow_until_it_answers_also_over_a_restart() -> None:
+    timed_out = silent(checking(looked_at=NOW), timed_out=True)
+    came_up = Seen(new_machine("running"), after(9))
+    starting = changed(timed_out, status=Status.STARTING, spec=new_spec(health_check=HealthCheck()))
+    again = decide(starting, came_up, after(9), POLICY).record
+    answered = silent(again, after(10))
+
+    assert timed_out.rounds.slow
+    assert (again.status, again.rounds) == (Status.HEALTH_CHECKING, HealthRounds(slow=True))
+    assert not answered.rounds.slow
+
+
+def test_a_round_that_is_held_is_none_and_no_deadline_is_judged_by_it() -> None:
+    record = checking(looked_at=NOW, rounds=HealthRounds(made=2, slow=True))
+
+    held = decide(changed(record, deadline_at=ago(1)), RoundHeld(7), NOW, POLICY).record
+
+    assert held.status is Status.HEALTH_CHECKING
+    assert held.rounds == HealthRounds(made=2, slow=True, held=1)
+    assert (held.next_check_at, held.probed_at) == (after(7), record.probed_at)
+    assert decide(held, Tick(), after(7), POLICY).call == CheckHealth()
+    assert silent(held, after(7)).rounds.held == 0
 
 
 @pytest.mark.parametrize("began", [ago(60), ago(90)])

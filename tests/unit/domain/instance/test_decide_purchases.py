@@ -10,6 +10,7 @@ from functions.shared.domain.instance.decide import decide
 from functions.shared.domain.instance.observations import (
     Act,
     Buy,
+    CheckHealth,
     FindByName,
     Look,
     NameNotListed,
@@ -213,7 +214,9 @@ def test_a_machine_found_by_its_mark_makes_the_instance_read_its_purchases() -> 
 
         decision = decide(record, UnknownMachine("m-late"), NOW, POLICY)
 
-        assert decision.call == ReadPurchases()
+        # A round of health checks that is next has its turn first; the monitor reads them after it.
+        expected = CheckHealth() if status is Status.HEALTH_CHECKING else ReadPurchases()
+        assert decision.call == expected
         assert decision.record.purchases.unsettled
 
 

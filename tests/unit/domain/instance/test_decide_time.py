@@ -21,7 +21,7 @@ from functions.shared.domain.instance.observations import (
     Seen,
     Tick,
 )
-from functions.shared.domain.instance.record import Action, Instance, PurchaseOutcome
+from functions.shared.domain.instance.record import Action, HealthRounds, Instance, PurchaseOutcome
 from functions.shared.domain.instance.status import Status
 from tests.unit.builders import (
     NOW,
@@ -57,7 +57,15 @@ ASKED: list[tuple[Instance, Call | None]] = [
     (new_instance(Status.RUNNING), None),
     (new_instance(Status.RUNNING, needs_look=True), Look(OWN)),
     (new_instance(Status.HEALTH_CHECKING), CheckHealth()),
-    (new_instance(Status.HEALTH_CHECKING, health={"overall": "unhealthy"}), Look(OWN)),
+    (new_instance(Status.HEALTH_CHECKING, health={"overall": "unhealthy"}), CheckHealth()),
+    (
+        new_instance(Status.HEALTH_CHECKING, looked_at=ago(30), rounds=HealthRounds(old_look=ago(30))),
+        Look(OWN),
+    ),
+    (
+        new_instance(Status.HEALTH_CHECKING, looked_at=ago(29), rounds=HealthRounds(old_look=ago(30))),
+        CheckHealth(),
+    ),
     (new_instance(Status.READY), None),
     (new_instance(Status.STOPPING, pending=Action.STOP), Act(Action.STOP, OWN)),
     (new_instance(Status.STOPPING), Look(OWN)),
@@ -228,6 +236,17 @@ def test_our_own_lack_of_slots_fails_no_start_and_a_restart_that_was_never_sent_
 
     assert [event.type for event in given_up.events] == ["startup.failed"]
     assert (given_up.call, given_up.record.cleanup.tasks) == (Look(OWN), ())
+
+
+@pytest.mark.parametrize(("lost", "fails"), [(0, False), (4, False), (5, True)])
+def test_an_application_that_nobody_lives_to_ask_fails_after_its_deadline(lost: int, fails: bool) -> None:
+    def status(deadline_at: datetime) -> Status:
+        rounds = HealthRounds(lost=lost)
+        record = new_instance(Status.HEALTH_CHECKING, spec=CHECKED, deadline_at=deadline_at, rounds=rounds)
+        return decide(record, Tick(), NOW, POLICY).record.status
+
+    assert status(after(1)) is Status.HEALTH_CHECKING
+    assert status(ago(1)) is (Status.FAILED if fails else Status.HEALTH_CHECKING)
 
 
 @pytest.mark.parametrize("probed_at", [None, ago(1)])

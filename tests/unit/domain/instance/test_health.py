@@ -46,8 +46,8 @@ def test_without_http_endpoints_there_is_nothing_to_check_and_all_is_well() -> N
     assert HealthReport(()).overall == "healthy"
 
 
-@pytest.mark.parametrize("status", [200, 201, 204, 299])
-def test_a_2xx_is_healthy(status: int) -> None:
+@pytest.mark.parametrize("status", [200, 201, 204, 299, 300, 301, 302, 304, 308, 399])
+def test_a_2xx_or_a_redirect_is_healthy(status: int) -> None:
     assert response_fault(status, b"<h1>Welcome</h1>") is None
 
 
@@ -61,8 +61,6 @@ def test_a_2xx_is_healthy(status: int) -> None:
         (599, "server_error"),
         (400, "client_error"),
         (404, "client_error"),
-        (301, "invalid_response"),
-        (304, "invalid_response"),
         (101, "invalid_response"),
         (999, "invalid_response"),
     ],
@@ -72,24 +70,33 @@ def test_any_other_status_has_its_category(status: int, category: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "body",
+    ("body", "category"),
     [
-        b"<h1>502 Bad Gateway</h1>",
-        b"BAD GATEWAY",
-        b'{"error":"Service Unavailable"}',
-        b"503 Service Temporarily Unavailable",
-        b"Internal\n   Server Error",
-        b"504 Gateway Time-out",
-        b"gateway timeout.",
-        b"\xff\xfe bad gateway",
-        b"x" * (BODY_CAP_BYTES - 12) + b" bad gateway",
+        (b"<h1>502 Bad Gateway</h1>", "bad_gateway"),
+        (b"BAD GATEWAY", "bad_gateway"),
+        (b"Gateway Error", "bad_gateway"),
+        (b"upstream error: connection failure", "bad_gateway"),
+        (b"<title>Proxy Error</title>", "bad_gateway"),
+        (b'{"error":"Service Unavailable"}', "service_unavailable"),
+        (b"503 Service Temporarily Unavailable", "service_unavailable"),
+        (b"We are in maintenance mode.", "service_unavailable"),
+        (b"Internal\n   Server Error", "server_error"),
+        (b"Application Error", "server_error"),
+        (b"504 Gateway Time-out", "server_error"),
+        (b"gateway timeout.", "server_error"),
+        (b"\xff\xfe bad gateway", "bad_gateway"),
+        (b"x" * (BODY_CAP_BYTES - 12) + b" bad gateway", "bad_gateway"),
     ],
 )
-def test_an_error_page_sent_with_200_is_unhealthy(body: bytes) -> None:
-    fault = response_fault(200, body)
+@pytest.mark.parametrize("status", [200, 302])
+def test_an_error_page_is_unhealthy_whatever_its_status_and_has_the_category_it_names(
+    status: int, body: bytes, category: str
+) -> None:
+    fault = response_fault(status, body)
 
     assert fault is not None
-    assert fault.category == "invalid_response"
+    assert fault.category == category
+    assert fault.message.startswith(f'answered {status} with "')
 
 
 @pytest.mark.parametrize(
@@ -100,6 +107,8 @@ def test_an_error_page_sent_with_200_is_unhealthy(body: bytes) -> None:
         b"bad_gateway",
         b"the gateway is not bad",
         b"service unavailability",
+        b"upstream errors: 0",
+        b"applications error out",
     ],
 )
 def test_only_whole_phrases_count(body: bytes) -> None:
@@ -134,6 +143,11 @@ def test_pauses_double_up_to_half_a_minute_and_never_fall_below_half_of_that() -
 
     assert [check.pause_seconds(attempt, 1) for attempt in (1, 2, 3, 4, 5, 9)] == [2, 4, 8, 16, 30, 30]
     assert check.pause_seconds(1, 0) == 1
+
+
+@pytest.mark.parametrize(("timeout_ms", "seconds"), [(1_000, 1), (10_000, 10), (15_000, 15), (60_000, 15)])
+def test_a_round_takes_15_seconds_at_most(timeout_ms: int, seconds: float) -> None:
+    assert HealthCheck(timeout_ms=timeout_ms).round_seconds == seconds
 
 
 def test_a_report_is_healthy_partial_or_unhealthy_and_has_its_json_form() -> None:
