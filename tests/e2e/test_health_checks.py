@@ -39,7 +39,7 @@ def test_an_application_that_listens_late_is_ready_when_it_answers(service: Serv
     assert [one["healthCheck"] for one in told if one["type"] == "instance.ready"] == [shown["healthCheck"]]
 
 
-def test_a_page_that_says_bad_gateway_is_unhealthy_whatever_its_status(service: Service) -> None:
+def test_a_page_that_says_bad_gateway_is_unhealthy_and_a_redirect_is_an_answer(service: Service) -> None:
     service.simulator.app(port=80, status=200, body="<h1>Bad  Gateway</h1>")
 
     instance_id = service.create(healthCheck=QUICK)
@@ -47,8 +47,8 @@ def test_a_page_that_says_bad_gateway_is_unhealthy_whatever_its_status(service: 
     assert service.wait(lambda: "healthCheck" in service.instance(instance_id))
     waiting = service.instance(instance_id)
     assert waiting["healthCheck"]["overall"] == "partial"
-    assert results(waiting) == {8188: ("healthy", None), 80: ("unhealthy", "invalid_response")}
-    service.simulator.app(port=80, status=200, body="welcome")
+    assert results(waiting) == {8188: ("healthy", None), 80: ("unhealthy", "bad_gateway")}
+    service.simulator.app(port=80, status=302, headers={"location": "/log-in"}, body="welcome")
     service.wait_for(instance_id, "ready")
 
 
@@ -96,7 +96,7 @@ def test_without_http_endpoints_a_start_is_ready_at_once(service: Service) -> No
 def test_a_check_that_outlives_the_function_is_continued_by_later_messages(service: Service) -> None:
     life = 20
     service.simulator.app(afterSeconds=life + 5)
-    # Left alone, these eleven attempts would take minutes.
+    # A message for each round: all eleven of them take minutes.
     patient = {"timeoutMs": 1000, "retryAttempts": 10, "retryDelayMs": 3000}
     instance_id = service.take_over("exited")
 

@@ -69,7 +69,7 @@ def fleet(harness: Harness) -> Fleet:
 
 def test_a_start_and_a_stop_reach_novita_at_once_though_applications_hang(fleet: Fleet) -> None:
     (off, _), (on, _) = fleet.take_over("exited"), fleet.take_over("running")
-    fleet.hang(MANY)
+    fleet.hang(100)
     assert fleet.network.most_hanging == WORKERS, "all workers wait, when they meet them for the first time"
 
     fleet.operate(off, "start")
