@@ -104,6 +104,16 @@ OURS = (
         among=5,
         missing=BAD,
     ),
+    # A sweep that cannot read the list ends well all the same, and most of the reasons raise no other alarm.
+    Rule(
+        name="NotCompared",
+        means="Novita's list has not been compared with the records for a quarter of an hour.",
+        metric="Compared",
+        compare=BELOW,
+        of=3,
+        among=3,
+        missing=BAD,
+    ),
     # A sweep sends a new message for what is late every other minute: one minute alone may look fine.
     Rule(
         name="StepsLate",

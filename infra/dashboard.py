@@ -47,7 +47,7 @@ class Dashboard(Construct):
 
 def _working(gateway: dict[str, str]) -> list[cloudwatch.IWidget]:
     return [
-        _graph("Sweeps", _ours("Sweeps"), right=[_ours("SweepDuration", "Maximum")]),
+        _graph("Sweeps", _ours("Sweeps"), _ours("Compared"), right=[_ours("SweepDuration", "Maximum")]),
         _graph("Requests", _aws("AWS/ApiGateway", "Count", gateway, "Sum")),
         _graph(
             "Errors",

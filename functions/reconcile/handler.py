@@ -16,6 +16,7 @@ from functions.shared.engine.compare import CompareWithNovita
 from functions.shared.engine.sweep import Sweep
 from functions.shared.platform.observability import (
     CIRCUITS_OPEN,
+    COMPARED,
     DEAD_LETTERS_KEPT,
     MACHINES,
     ORPHANS,
@@ -43,6 +44,7 @@ class Gauges:
         """Never worth a failure. What Novita did not tell is left out: no number is not the number 0."""
         measure(MACHINES, outcome.known)
         if outcome.fault is None:
+            measure(COMPARED)
             measure(ORPHANS, sum(1 for _ in outcome.of(DifferenceKind.ORPHAN)))
         try:
             for circuit in self.circuits.states():

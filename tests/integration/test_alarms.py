@@ -61,6 +61,7 @@ def test_every_alarm_on_our_own_metrics_is_made_to_fire_here(alarms: dict[str, A
         "Orphans",
         "Brake",
         "ReconcilerSilent",
+        "NotCompared",
         "StepsLate",
         "EventsLate",
         "AccountRefused",
@@ -176,6 +177,41 @@ def test_a_sweep_that_fails_is_a_silent_one(harness: Harness, watch: Watch) -> N
     harness.wire.before = None
 
     assert "ReconcilerSilent" in on_call.raised()
+
+
+UNREADABLE = {
+    "refused": {"status": 400},
+    "too many calls": {"status": 429},
+    "no slot": {"status": 429, "retryAfter": 3600, "times": 1},
+    "an outage": {"status": 503},
+}
+
+
+@pytest.mark.parametrize("fault", UNREADABLE.values(), ids=UNREADABLE.keys())
+def test_a_list_that_cannot_be_read_raises_an_alarm(
+    harness: Harness, watch: Watch, fault: dict[str, int]
+) -> None:
+    on_call = watch(harness)
+    on_call.minutes(15)
+    assert not any(on_call.history("NotCompared"))
+    harness.simulator.fault("status", "/gpu/instances", **fault)
+
+    on_call.minutes(30)
+
+    assert "NotCompared" in on_call.raised()
+    assert "ReconcilerSilent" not in on_call.raised(), "the rest of the sweep goes on"
+
+
+def test_one_comparison_ends_it(harness: Harness, watch: Watch) -> None:
+    on_call = watch(harness)
+    harness.simulator.fault("status", "/gpu/instances", status=400)
+    on_call.minutes(15)
+    assert "NotCompared" in on_call.raised()
+
+    harness.simulator.clear_faults()
+    on_call.minutes(5)
+
+    assert "NotCompared" not in on_call.raised()
 
 
 def test_steps_that_nobody_takes_raise_an_alarm(harness: Harness, watch: Watch) -> None:

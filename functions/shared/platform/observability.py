@@ -84,6 +84,7 @@ ORPHANS_DELETED = Metric("OrphansDeleted", COUNT, "How many of them were deleted
 SURPLUS = Metric("Surplus", COUNT, "How many machines too many turned up, and were kept or not?", "action")
 BRAKES = Metric("Brakes", COUNT, "Did a comparison with Novita change nothing because too much differed?")
 SWEEPS = Metric("Sweeps", COUNT, "Is the reconciler alive?")
+COMPARED = Metric("Compared", COUNT, "Could Novita's list be read and compared with the records?")
 SWEEP_DURATION = Metric("SweepDuration", MILLISECONDS, "How long does a sweep take?")
 OVERDUE = Metric("Overdue", COUNT, "How much did a sweep have to set going again?", "kind")
 OLDEST_OVERDUE = Metric("OldestOverdue", SECONDS, "How late is the latest step of an instance?")
