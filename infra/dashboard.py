@@ -89,7 +89,11 @@ def _waiting(queues: Sequence[str]) -> list[cloudwatch.IWidget]:
     return [
         _graph("Oldest message", *oldest),
         _graph("Late steps", _ours("OldestOverdue", "Maximum"), right=[_by("Overdue", "kind")]),
-        _graph("Dead letters", _by("DeadLetters", "queue"), right=[_ours("DeadLettersKept", "Maximum")]),
+        _graph(
+            "Dead letters",
+            _by("DeadLetters", "queue"),
+            right=[_ours("DeadLettersKept", "Maximum"), _ours("DeadLettersNotStored", "Maximum")],
+        ),
         _graph("Webhook attempts", _by("WebhookAttempts", "state")),
     ]
 

@@ -10,7 +10,6 @@ from infra.topic import Topic
 _STEPS = "create monitor startup"
 _NOVITA = f"{_STEPS} api reconcile"
 _RULES = f"{_NOVITA} dead_letters"
-_DEAD = "api dead_letters"
 
 # Who reads a setting; the same as the functions' own table, which is not imported here but compared.
 READ_BY = {
@@ -18,14 +17,11 @@ READ_BY = {
     "LOG_LEVEL": "all",
     "POWERTOOLS_SERVICE_NAME": "all",
     "TOPIC_ARN": "announce",
-    "CREATE_QUEUE_URL": _NOVITA,
+    "CREATE_QUEUE_URL": _RULES,
     "MONITOR_QUEUE_URL": _RULES,
-    "STARTUP_QUEUE_URL": _NOVITA,
-    "WEBHOOK_QUEUE_URL": "api webhook reconcile announce",
-    "CREATE_DEAD_QUEUE_URL": _DEAD,
-    "MONITOR_DEAD_QUEUE_URL": _DEAD,
-    "STARTUP_DEAD_QUEUE_URL": _DEAD,
-    "WEBHOOK_DEAD_QUEUE_URL": _DEAD,
+    "STARTUP_QUEUE_URL": _RULES,
+    "WEBHOOK_QUEUE_URL": "api webhook reconcile announce dead_letters",
+    "DEAD_LETTER_QUEUE_URL": f"{_NOVITA} webhook",
     "NOVITA_SECRET_ID": _NOVITA,
     "WEBHOOK_SECRET_ID": "api webhook",
     "NOVITA_API_BASE_URL": _NOVITA,
@@ -87,7 +83,7 @@ def environments(
         "MONITOR_QUEUE_URL": queues.url("monitor"),
         "STARTUP_QUEUE_URL": queues.url("startup"),
         "WEBHOOK_QUEUE_URL": queues.url("webhook"),
-        **{f"{name.upper()}_DEAD_QUEUE_URL": queues.dead_url(name) for name in queues.dead},
+        "DEAD_LETTER_QUEUE_URL": queues.dead.queue_url,
         "NOVITA_SECRET_ID": secrets.novita_arn,
         "WEBHOOK_SECRET_ID": secrets.webhook_arn,
         "POWERTOOLS_SERVICE_NAME": "ostler",

@@ -18,31 +18,39 @@ def rights(table: Table, queues: Queues, topic: Topic, secrets: Secrets) -> Righ
     read_novita_key = allow("secretsmanager", "GetSecretValue", secrets.novita_arn)
     read_webhook_master = allow("secretsmanager", "GetSecretValue", secrets.webhook_arn)
     read_purchases = query(table.arn, *table.index_arns("due"))  # its purchases, and who else is due
-    steps = [read_write, read_purchases, send_steps, read_novita_key]
+    give_up = allow("sqs", "SendMessage", queues.dead.queue_arn)  # what failed for the last time
+    steps = [read_write, read_purchases, send_steps, give_up, read_novita_key]
 
     return {
         "api": [
             allow("dynamodb", "GetItem BatchGetItem PutItem UpdateItem DeleteItem", table.arn),
             query(table.arn, *table.index_arns("due", "listed", "status", "lookup")),
             send_all,
-            allow("sqs", "GetQueueAttributes", *queues.arns(*queues.work), *queues.dead_arns),
+            allow("sqs", "GetQueueAttributes", *queues.arns(*queues.work), queues.dead.queue_arn),
             read_novita_key,
             read_webhook_master,
         ],
         "create": [*steps, consume(queues, "create")],
         "monitor": [*steps, consume(queues, "monitor")],
         "startup": [*steps, consume(queues, "startup")],
-        "webhook": [read_write, send(queues, "webhook"), read_webhook_master, consume(queues, "webhook")],
+        "webhook": [
+            allow("dynamodb", "GetItem UpdateItem", table.arn),
+            send(queues, "webhook"),
+            give_up,
+            read_webhook_master,
+            consume(queues, "webhook"),
+        ],
         "reconcile": [
             read_write,
             query(*table.index_arns("due", "status")),
             send_all,
+            allow("sqs", "GetQueueAttributes", queues.dead.queue_arn),  # how many wait to be stored
             read_novita_key,
         ],
         "dead_letters": [
             read_write,
             send(queues, "monitor"),  # which gives back the machine of an instance that failed
-            allow("sqs", "ReceiveMessage DeleteMessage GetQueueAttributes", *queues.dead_arns),
+            allow("sqs", "ReceiveMessage DeleteMessage GetQueueAttributes", queues.dead.queue_arn),
         ],
         "announce": [
             allow("dynamodb", "DescribeStream GetRecords GetShardIterator ListStreams", table.stream_arn),

@@ -31,7 +31,7 @@ class OstlerStack(Stack):
         super().__init__(scope, construct_id, description="Ostler: looks after rented GPU machines")
 
         table = Table(self, "Table", removal=options.removal)
-        self.queues = queues = Queues(self, "Queues", max_receives=options.max_retry_attempts + 1)
+        self.queues = queues = Queues(self, "Queues", max_retries=options.max_retry_attempts)
         topic = Topic(self, "Topic")
         secrets = Secrets(self, "Secrets", removal=options.removal)
 

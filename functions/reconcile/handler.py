@@ -18,6 +18,7 @@ from functions.shared.platform.observability import (
     CIRCUITS_OPEN,
     COMPARED,
     DEAD_LETTERS_KEPT,
+    DEAD_LETTERS_NOT_STORED,
     MACHINES,
     ORPHANS,
     SWEEP_DURATION,
@@ -29,6 +30,7 @@ from functions.shared.platform.observability import (
 from functions.shared.platform.wiring import wiring
 
 if TYPE_CHECKING:
+    from functions.shared.platform.aws import QueueDepths
     from functions.shared.stores.circuits import Circuits
     from functions.shared.stores.jobs import DeadLetters
 
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 class Gauges:
     circuits: Circuits
     dead_letters: DeadLetters
+    queue_depths: QueueDepths
     queue_urls: Mapping[str, str]
     clock: Callable[[], datetime]
 
@@ -50,6 +53,7 @@ class Gauges:
             for circuit in self.circuits.states():
                 measure(CIRCUITS_OPEN, circuit.refuses(self.clock()), by=circuit.name)
             measure(DEAD_LETTERS_KEPT, sum(map(self.dead_letters.count, (*self.queue_urls, UNKNOWN_QUEUE))))
+            measure(DEAD_LETTERS_NOT_STORED, self.queue_depths.dead_letters_not_stored())
         except (ClientError, BotoCoreError) as error:
             logger.warning("not all gauges read", error=type(error).__name__)
 

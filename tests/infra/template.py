@@ -54,26 +54,13 @@ class Template:
         return reference
 
     def sources(self) -> dict[str, Properties]:
-        """Event sources by the name of the function they wake; dead_letters has one for each queue."""
+        """Event sources by the name of the function they wake."""
         names = {
             logical: function["Handler"].split(".")[1]
             for logical, function in self.all("AWS::Lambda::Function").items()
         }
         found = self.all("AWS::Lambda::EventSourceMapping").values()
-        return {
-            name: source
-            for source in found
-            if (name := names[source["FunctionName"]["Ref"]]) != "dead_letters"
-        }
-
-    def dead_letter_sources(self) -> dict[str, Properties]:
-        """The event sources of dead letters, by the queue that these come from."""
-        sources = self.all("AWS::Lambda::EventSourceMapping").values()
-        by_queue = {source["EventSourceArn"]["Fn::GetAtt"][0]: source for source in sources}
-        return {name: by_queue[self.dead_queue_id(name)] for name in QUEUES}
-
-    def dead_queue_id(self, name: str) -> str:
-        return str(self.queue(name)["RedrivePolicy"]["deadLetterTargetArn"]["Fn::GetAtt"][0])
+        return {names[source["FunctionName"]["Ref"]]: source for source in found}
 
 
 def synthesise(folder: Path, **context: object) -> Template:

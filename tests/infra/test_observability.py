@@ -17,7 +17,6 @@ DIMENSIONS = {metric.name: metric.dimension for metric in METRICS}
 # .../lambda/latest/dg/monitoring-metrics-types.html
 OF_AWS = {
     ("AWS/SQS", "ApproximateAgeOfOldestMessage", "QueueName"),
-    ("AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName"),
     ("AWS/ApiGateway", "5xx", "ApiId"),
     ("AWS/Lambda", "Errors", "FunctionName"),
     ("AWS/Lambda", "Throttles", "FunctionName"),
@@ -47,7 +46,7 @@ def test_an_alarm_on_our_own_metrics_names_one_that_the_functions_write(
 ) -> None:
     ours = [alarm for alarm in alarms.values() if alarm["Namespace"] == NAMESPACE]
 
-    assert len(ours) == 10
+    assert len(ours) == 11
     for alarm in ours:
         names = {one["Name"] for one in alarm["Dimensions"]} - {"service"}
         assert names <= {DIMENSIONS[alarm["MetricName"]]}
@@ -69,10 +68,6 @@ def test_every_queue_every_function_and_the_api_are_watched(
 
     for queue in QUEUES:
         assert watched(alarms[f"OldestMessage-{queue}"], template) == ("QueueName", template.queue_id(queue))
-        assert watched(alarms[f"DeadLettersNotStored-{queue}"], template) == (
-            "QueueName",
-            template.dead_queue_id(queue),
-        )
     for name in NAMES:
         assert functions[watched(alarms[f"FunctionErrors-{name}"], template)[1]] == name
     for name in ("api", "reconcile"):
@@ -92,7 +87,7 @@ def test_a_message_may_be_as_old_as_the_longest_delay_and_one_crash_make_it(
 
 def test_missing_data_is_judged_by_what_its_absence_means(alarms: dict[str, Properties]) -> None:
     judged = {name: alarm["TreatMissingData"] for name, alarm in alarms.items()}
-    states = {"CircuitOpen", "Orphans", "StepsLate"}
+    states = {"CircuitOpen", "Orphans", "StepsLate", "DeadLettersNotStored"}
 
     assert {judged.pop(name) for name in ("ReconcilerSilent", "NotCompared")} == {"breaching"}
     assert {judged.pop(name) for name in states} == {"ignore"}

@@ -39,32 +39,32 @@ def secret(name: str) -> set[tuple[str, str]]:
 
 
 def step(queue: str) -> set[tuple[str, str]]:
-    return table(*ITEMS, "Query") | indexes("due") | send(*STEPS) | secret("NovitaKey") | consume(queue)
+    sent = send(*STEPS, "Dead")
+    return table(*ITEMS, "Query") | indexes("due") | sent | secret("NovitaKey") | consume(queue)
 
 
 EXPECTED = {
     "api": table(*ITEMS, "Query", "BatchGetItem", "DeleteItem")
     | indexes("due", "listed", "status", "lookup")
     | send(*EVERY_QUEUE)
-    | on(
-        "sqs",
-        ["GetQueueAttributes"],
-        *(f"Queues{queue}{end}" for queue in EVERY_QUEUE for end in ("", "Dead")),
-    )
+    | on("sqs", ["GetQueueAttributes"], *(f"Queues{queue}" for queue in (*EVERY_QUEUE, "Dead")))
     | secret("NovitaKey")
     | secret("WebhookMaster"),
     "create": step("Create"),
     "monitor": step("Monitor"),
     "startup": step("Startup"),
-    "webhook": table(*ITEMS) | send("Webhook") | secret("WebhookMaster") | consume("Webhook"),
-    "reconcile": table(*ITEMS) | indexes("due", "status") | send(*EVERY_QUEUE) | secret("NovitaKey"),
+    "webhook": table("GetItem", "UpdateItem")
+    | send("Webhook", "Dead")
+    | secret("WebhookMaster")
+    | consume("Webhook"),
+    "reconcile": table(*ITEMS)
+    | indexes("due", "status")
+    | send(*EVERY_QUEUE)
+    | on("sqs", ["GetQueueAttributes"], "QueuesDead")
+    | secret("NovitaKey"),
     "dead_letters": table(*ITEMS)
     | send("Monitor")
-    | on(
-        "sqs",
-        ["ReceiveMessage", "DeleteMessage", "GetQueueAttributes"],
-        *(f"Queues{queue}Dead" for queue in EVERY_QUEUE),
-    ),
+    | on("sqs", ["ReceiveMessage", "DeleteMessage", "GetQueueAttributes"], "QueuesDead"),
     "announce": on(
         "dynamodb", ["DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"], "Table.stream"
     )

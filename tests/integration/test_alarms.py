@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -57,6 +58,7 @@ def watch(alarms: dict[str, Alarm], measured: Measured) -> Watch:
 def test_every_alarm_on_our_own_metrics_is_made_to_fire_here(alarms: dict[str, Alarm]) -> None:
     assert alarms.keys() == {
         "DeadLetters",
+        "DeadLettersNotStored",
         "CircuitOpen",
         "Orphans",
         "Brake",
@@ -90,6 +92,45 @@ def test_a_dead_letter_raises_an_alarm(build: Build, watch: Watch) -> None:
     on_call.minutes(6)
     assert "DeadLetters" not in on_call.raised(), "told once; the record stays"
     assert on_call.metrics.of("DeadLettersKept")[-1] == 1
+
+
+def test_a_dead_letter_that_nobody_takes_raises_an_alarm(harness: Harness, watch: Watch) -> None:
+    on_call = watch(harness)
+    harness.give_up("create", "x")
+
+    on_call.minutes(10)
+    assert "DeadLettersNotStored" not in on_call.raised(), "not yet too long"
+    on_call.minutes(5)
+
+    assert "DeadLettersNotStored" in on_call.raised()
+    harness.handle_dead_letters()
+    on_call.minutes(5)
+    assert "DeadLettersNotStored" not in on_call.raised()
+
+
+def test_a_dead_letter_that_keeps_failing_raises_an_alarm_though_it_is_never_seen_waiting(
+    harness: Harness, watch: Watch
+) -> None:
+    on_call = watch(harness)
+    harness.give_up("create", "x")
+
+    def take_and_fail() -> None:
+        """Lambda takes it as soon as it is there, and it stays hidden long after the function has failed."""
+        taken = harness.sqs.receive_message(QueueUrl=harness.dead_letter_queue, VisibilityTimeout=180)
+        for message in taken.get("Messages", []):
+            received = harness.as_received("create-dead", message["Body"])
+            assert not dead_letters.handle_dead_letters(harness, received)
+
+    def fail(made: Made) -> None:
+        if made.handler == "dead_letters":
+            raise RuntimeError
+
+    harness.wire.before = fail
+    take_and_fail()
+
+    on_call.minutes(15, take_and_fail)
+
+    assert "DeadLettersNotStored" in on_call.raised()
 
 
 def test_a_circuit_that_stays_open_raises_an_alarm(build: Build, watch: Watch) -> None:
@@ -189,7 +230,7 @@ UNREADABLE = {
 
 @pytest.mark.parametrize("fault", UNREADABLE.values(), ids=UNREADABLE.keys())
 def test_a_list_that_cannot_be_read_raises_an_alarm(
-    harness: Harness, watch: Watch, fault: dict[str, int]
+    harness: Harness, watch: Watch, fault: dict[str, Any]
 ) -> None:
     on_call = watch(harness)
     on_call.minutes(15)

@@ -92,6 +92,9 @@ MACHINES = Metric("Machines", COUNT, "How many machines are rented?")
 ORPHANS = Metric("Orphans", COUNT, "How many machines of ours without a record are there now?")
 CIRCUITS_OPEN = Metric("CircuitsOpen", COUNT, "Is a circuit refusing calls now?", "circuit")
 DEAD_LETTERS_KEPT = Metric("DeadLettersKept", COUNT, "How many dead letters has nobody redriven?")
+DEAD_LETTERS_NOT_STORED = Metric(
+    "DeadLettersNotStored", COUNT, "How many dead letters are in their queue still, waiting or in flight?"
+)
 
 METRICS = tuple(one for one in list(globals().values()) if isinstance(one, Metric))
 

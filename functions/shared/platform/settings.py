@@ -91,14 +91,13 @@ class Settings(_OfOneFunction):
     # Set by the stack.
     table_name: str = text(None, "The table", "all", _named)
     topic_arn: str = text(None, "The topic that events are published to", "announce", _named)
-    create_queue_url: str = text(None, "Queue of purchases", NOVITA, _address)
+    create_queue_url: str = text(None, "Queue of purchases", RULES, _address)
     monitor_queue_url: str = text(None, "Queue of looks at machines", RULES, _address)
-    startup_queue_url: str = text(None, "Queue of starts and health checks", NOVITA, _address)
-    webhook_queue_url: str = text(None, "Queue of deliveries", "api webhook reconcile announce", _address)
-    create_dead_queue_url: str = text(None, "Dead letters: purchases", "api dead_letters", _address)
-    monitor_dead_queue_url: str = text(None, "Dead letters: looks", "api dead_letters", _address)
-    startup_dead_queue_url: str = text(None, "Dead letters: starts and checks", "api dead_letters", _address)
-    webhook_dead_queue_url: str = text(None, "Dead letters: deliveries", "api dead_letters", _address)
+    startup_queue_url: str = text(None, "Queue of starts and health checks", RULES, _address)
+    webhook_queue_url: str = text(
+        None, "Queue of deliveries", "api webhook reconcile announce dead_letters", _address
+    )
+    dead_letter_queue_url: str = text(None, "Queue of dead letters", f"{QUEUED} {SWEEP}", _address)
     novita_secret_id: str = text(None, "Secret that holds the Novita key", NOVITA, _named)
     webhook_secret_id: str = text(None, "Secret that holds the master webhook secrets", "api webhook", _named)
 

@@ -105,16 +105,11 @@ class Wiring:
     def queue_urls(self) -> dict[str, str]:
         return {name: getattr(self.settings, f"{name}_queue_url") for name in QUEUES}
 
-    @property
-    def dead_queue_urls(self) -> dict[str, str]:
-        """By the name of the queue whose dead letters they hold."""
-        return {name: getattr(self.settings, f"{name}_dead_queue_url") for name in QUEUES}
-
     @cached_property
     def queue_depths(self) -> "QueueDepths":
         from functions.shared.platform.aws import QueueDepths
 
-        return QueueDepths(self.client("sqs"), self.queue_urls, self.dead_queue_urls)
+        return QueueDepths(self.client("sqs"), self.queue_urls, self.settings.dead_letter_queue_url)
 
     @cached_property
     def dead_letters(self) -> DeadLetters:
