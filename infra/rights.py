@@ -1,4 +1,7 @@
-"""What each function may do, written out: actions on named resources, and nothing else."""
+"""What each function may do, written out: actions on named resources, and nothing else.
+
+And which items of the table it may not touch, whatever it may do to others.
+"""
 
 from aws_cdk import aws_iam as iam
 
@@ -8,6 +11,19 @@ from infra.table import Table
 from infra.topic import Topic
 
 Rights = dict[str, list[iam.PolicyStatement]]
+
+READS = "GetItem BatchGetItem Query ConditionCheckItem"
+WRITES = "PutItem UpdateItem DeleteItem BatchWriteItem"
+
+# Who may write items whose partition key is so; nobody else may, and API keys are a person's to make.
+WRITTEN_BY = {
+    "key#*": "",
+    "budget#*": "api",
+    # The mark of our machines, made once by whoever needs it first; the others come after a purchase.
+    "deployment": "api create reconcile",
+}
+READ_BY = {"key#*": "api"}
+LISTED_KEYS = "keys"  # where the index `lookup` has all API keys; only a person lists them
 
 
 def rights(table: Table, queues: Queues, topic: Topic, secrets: Secrets) -> Rights:
@@ -21,7 +37,7 @@ def rights(table: Table, queues: Queues, topic: Topic, secrets: Secrets) -> Righ
     give_up = allow("sqs", "SendMessage", queues.dead.queue_arn)  # what failed for the last time
     steps = [read_write, read_purchases, send_steps, give_up, read_novita_key]
 
-    return {
+    given = {
         "api": [
             allow("dynamodb", "GetItem BatchGetItem PutItem UpdateItem DeleteItem", table.arn),
             query(table.arn, *table.index_arns("due", "listed", "status", "lookup")),
@@ -59,6 +75,29 @@ def rights(table: Table, queues: Queues, topic: Topic, secrets: Secrets) -> Righ
             send(queues, "webhook"),
         ],
     }
+    return {function: [*allowed, *guard(function, table)] for function, allowed in given.items()}
+
+
+def guard(function: str, table: Table) -> list[iam.PolicyStatement]:
+    return [
+        deny(WRITES, _not_for(function, WRITTEN_BY), table.arn),
+        *(deny(READS, unread, table.arn) for unread in [_not_for(function, READ_BY)] if unread),
+        deny("Query", [LISTED_KEYS], *table.index_arns("lookup")),
+    ]
+
+
+def _not_for(function: str, by: dict[str, str]) -> list[str]:
+    return [keys for keys, functions in by.items() if function not in functions.split()]
+
+
+def deny(actions: str, keys: list[str], *resources: str) -> iam.PolicyStatement:
+    """Of a transaction or a batch, one such item is enough to refuse all of it."""
+    return iam.PolicyStatement(
+        effect=iam.Effect.DENY,
+        actions=[f"dynamodb:{action}" for action in actions.split()],
+        resources=list(resources),
+        conditions={"ForAnyValue:StringLike": {"dynamodb:LeadingKeys": keys}},
+    )
 
 
 def allow(service: str, actions: str, *resources: str) -> iam.PolicyStatement:
