@@ -66,6 +66,8 @@ READ_BY = {
     "ORPHAN_AGE": "api reconcile",
     "AUTH": "api",
     "JWT_SCOPE_PREFIX": "api",
+    "REQUESTS_PER_CALLER": "api",
+    "REQUESTS_PER_STRANGER": "api",
     "KEY_CACHE_SECONDS": "api",
     "SECRET_CACHE_SECONDS": f"{_NOVITA} webhook",
 }

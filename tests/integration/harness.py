@@ -76,6 +76,7 @@ class Harness:
         self.wire = Wire()
         self._overdue: tuple[datetime | None, int] = (None, 0)  # what has not moved, and how often not
         self.announcing = True
+        self.source_ip = "192.0.2.1"  # of callers
         # Whether an invocation about this instance begins in a new environment.
         self.cold: Callable[[str], bool] = lambda _: False
         self.dynamodb, self.sqs, self.sns, self._secrets = (
@@ -111,6 +112,9 @@ class Harness:
             "OUTBOUND_ALLOW_CIDRS": "127.0.0.1/32",
             "NOVITA_RATE_LIMIT": "10000",
             "SWEEP_GRACE_SECONDS": "0",
+            # Time stands still here while a test asks a thousand times.
+            "REQUESTS_PER_CALLER": "1000000",
+            "REQUESTS_PER_STRANGER": "1000000",
             **settings,
         }
         self.table = _tables(emulator).Table(name)
@@ -197,7 +201,7 @@ class Harness:
             "queryStringParameters": dict(part.split("=", 1) for part in query.split("&") if part),
             "headers": {name: value for name, value in given.items() if value is not None},
             "requestContext": {
-                "http": {"method": method, "path": route},
+                "http": {"method": method, "path": route, "sourceIp": self.source_ip},
                 "stage": "$default",
                 "requestId": "gateway",
             },

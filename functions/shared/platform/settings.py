@@ -170,6 +170,12 @@ class Settings(_OfOneFunction):
     jwt_scope_prefix: str = text(
         "ostler", "With jwt, scopes are read, write, admin or these after this name and / or :", "api", _named
     )
+    requests_per_caller: int = count(
+        1200, 1, 1000000, "Requests of one caller in 60 s, in each process of the API", "api"
+    )
+    requests_per_stranger: int = count(
+        60, 1, 1000000, "Requests without a valid key from one address in 60 s, in each process", "api"
+    )
     key_cache_seconds: float = seconds(30, 0, 30, "How long a process trusts an API key it looked up", "api")
     secret_cache_seconds: float = seconds(
         300, 0, 3600, "How long a process trusts a secret it has read", f"{NOVITA} webhook"

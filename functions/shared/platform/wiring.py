@@ -33,6 +33,7 @@ from functions.shared.stores.totals import Totals
 if TYPE_CHECKING:  # imported when first used: not every function pays for them at its cold start
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
+    from functions.shared.domain.resilience import RequestBudget
     from functions.shared.engine.catalog import Catalog
     from functions.shared.engine.shared_polling import PollingPace, SharedList
     from functions.shared.novita.client import Novita
@@ -118,6 +119,18 @@ class Wiring:
     @cached_property
     def api_keys(self) -> ApiKeys:
         return ApiKeys(self.table, self.clock, self.settings.key_cache_seconds)
+
+    @cached_property
+    def caller_budget(self) -> "RequestBudget":
+        from functions.shared.domain.resilience import RequestBudget
+
+        return RequestBudget(self.settings.requests_per_caller, self.clock)
+
+    @cached_property
+    def stranger_budget(self) -> "RequestBudget":
+        from functions.shared.domain.resilience import RequestBudget
+
+        return RequestBudget(self.settings.requests_per_stranger, self.clock)
 
     @cached_property
     def steps(self) -> StepRunner:

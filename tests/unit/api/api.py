@@ -30,6 +30,8 @@ ENVIRONMENT = {
     "WEBHOOK_SECRET_ID": "webhook",
     "NOVITA_API_BASE_URL": "http://127.0.0.1:9",
     "NOVITA_RATE_LIMIT": "10000",
+    "REQUESTS_PER_CALLER": "1000000",
+    "REQUESTS_PER_STRANGER": "1000000",
 }
 # Kept for the service's own sake, whatever is asked of it.
 _CACHES = ("key#", "cache#", "circuit#", "limit", "deployment")
