@@ -9,6 +9,7 @@ from aws_cdk import App, Validations
 from cdk_nag import AwsSolutionsChecks
 
 from infra import asset
+from infra.feature_flags import FEATURE_FLAGS
 from infra.observability import WatchStack
 from infra.options import ContextError, Options
 from infra.stack import OstlerStack
@@ -17,10 +18,10 @@ CDK_JSON = Path(__file__).parent / "cdk.json"
 
 
 def build(code: Path, context: dict[str, object] | None = None, outdir: str | None = None) -> App:
-    app = App(context=context, outdir=outdir, analytics_reporting=False)
+    app = App(context={**FEATURE_FLAGS, **(context or {})}, outdir=outdir, analytics_reporting=False)
     options = Options.read(app.node.try_get_context)
-    service = OstlerStack(app, "Ostler", asset=code, options=options)
-    WatchStack(app, "OstlerWatch", service=service, options=options)
+    service = OstlerStack(app, options.name, asset=code, options=options)
+    WatchStack(app, options.watch_name, service=service, options=options)
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     return app
 

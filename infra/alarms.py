@@ -7,10 +7,10 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
+from infra.options import Options
 from infra.stack import OstlerStack
 
 NAMESPACE = "Ostler"
-SERVICE = {"service": "ostler"}
 
 AT_LEAST = cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD
 BELOW = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
@@ -29,7 +29,7 @@ class Rule:
     means: str
     metric: str
     namespace: str = NAMESPACE
-    dimensions: Mapping[str, str] = field(default_factory=lambda: SERVICE)
+    dimensions: Mapping[str, str] = field(default_factory=dict)  # beside the deployment's, of our own metrics
     statistic: str = "Sum"
     period: Duration = field(default_factory=lambda: Duration.minutes(5))
     threshold: float = 1
@@ -42,18 +42,19 @@ class Rule:
     def chapter(self) -> str:
         return self.name.partition("-")[0]
 
-    def raised_in(self, scope: Construct) -> cloudwatch.Alarm:
+    def raised_in(self, scope: Construct, options: Options) -> cloudwatch.Alarm:
+        common = {"service": options.service} if self.namespace == NAMESPACE else {}
         metric = cloudwatch.Metric(
             namespace=self.namespace,
             metric_name=self.metric,
-            dimensions_map=dict(self.dimensions),
+            dimensions_map={**common, **self.dimensions},
             statistic=self.statistic,
             period=self.period,
         )
         return cloudwatch.Alarm(
             scope,
             self.name,
-            alarm_name=f"Ostler-{self.name}",
+            alarm_name=f"{options.name}-{self.name}",
             alarm_description=f"{self.means} See docs/runbook.md, {self.chapter}.",
             metric=metric,
             threshold=self.threshold,
@@ -141,7 +142,7 @@ OURS = (
         name="EventsLate",
         means="Events are stored and not announced: subscribers and webhooks do not hear of them.",
         metric="Overdue",
-        dimensions={**SERVICE, "kind": "events"},
+        dimensions={"kind": "events"},
         of=3,
         among=3,
     ),
@@ -154,7 +155,7 @@ OURS = (
         name="ServerErrors",
         means="A request was answered with 500: a fault of this service.",
         metric="ServerErrors",
-        dimensions={**SERVICE, "status": "500"},
+        dimensions={"status": "500"},
     ),
 )
 

@@ -15,7 +15,7 @@ _RULES = f"{_NOVITA} dead_letters"
 READ_BY = {
     "TABLE_NAME": "all",
     "LOG_LEVEL": "all",
-    "POWERTOOLS_SERVICE_NAME": "all",
+    "SERVICE_NAME": "all",
     "TOPIC_ARN": "announce",
     "CREATE_QUEUE_URL": _RULES,
     "MONITOR_QUEUE_URL": _RULES,
@@ -88,7 +88,7 @@ def environments(
         "DEAD_LETTER_QUEUE_URL": queues.dead.queue_url,
         "NOVITA_SECRET_ID": secrets.novita_arn,
         "WEBHOOK_SECRET_ID": secrets.webhook_arn,
-        "POWERTOOLS_SERVICE_NAME": "ostler",
+        "SERVICE_NAME": options.service,
         "AUTH": options.auth,
     }
     for name in made.keys() & options.settings.keys():

@@ -10,8 +10,11 @@ from aws_cdk import RemovalPolicy
 from aws_cdk.aws_logs import RetentionDays
 
 AUTH_MODES = ("keys", "iam", "jwt")
+STAGE = re.compile(r"[a-z][a-z0-9]{0,15}")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 DEFAULTS = {
+    "stage": "prod",
+    "firstDeploy": False,
     "ephemeral": False,
     "MAX_RETRY_ATTEMPTS": 3,
     "MAX_CONCURRENT_JOBS": 10,
@@ -35,7 +38,9 @@ class ContextError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
+    stage: str
     ephemeral: bool
+    first_deploy: bool
     log_retention: RetentionDays
     max_retry_attempts: int
     max_concurrent_jobs: int
@@ -52,10 +57,12 @@ class Options:
 
     @classmethod
     def read(cls, chosen: Callable[[str], Any]) -> "Options":
-        """`chosen` gives what was chosen under a name, or None."""
+        """`chosen` gives what was chosen under a name, or None; what was chosen for the stage comes first."""
+        stage = _stage("stage", chosen("stage") or DEFAULTS["stage"])
+        of_stage = _object("stages", _object("stages", chosen("stages")).get(stage))
 
         def context(name: str) -> Any:
-            value = chosen(name)
+            value = of_stage.get(name, chosen(name))
             return DEFAULTS.get(name) if value is None else value
 
         settings = _settings(context("settings"))
@@ -63,6 +70,8 @@ class Options:
         # MAX_RETRY_ATTEMPTS is also a setting of the functions: given there, the queues follow it.
         retries = settings.get("MAX_RETRY_ATTEMPTS", context("MAX_RETRY_ATTEMPTS"))
         return cls(
+            stage=stage,
+            first_deploy=_flag("firstDeploy", context("firstDeploy")),
             ephemeral=_flag("ephemeral", context("ephemeral")),
             log_retention=_retention("logRetention", context("logRetention")),
             max_retry_attempts=_whole("MAX_RETRY_ATTEMPTS", retries, 0, 10),
@@ -81,9 +90,29 @@ class Options:
         )
 
     @property
+    def name(self) -> str:
+        """Of the deployment, and of its stack: what is there for one stage is named after nobody else's."""
+        return "Ostler" if self.stage == DEFAULTS["stage"] else f"Ostler-{self.stage}"
+
+    @property
+    def watch_name(self) -> str:
+        return self.name.replace("Ostler", "OstlerWatch", 1)
+
+    @property
+    def service(self) -> str:
+        """Its name in logs and metrics."""
+        return self.name.lower()
+
+    @property
     def removal(self) -> RemovalPolicy:
-        """What becomes of data when the stack goes."""
-        return RemovalPolicy.DESTROY if self.ephemeral else RemovalPolicy.RETAIN
+        """What becomes of data when the stack goes: it stays, except after a first deploy that failed."""
+        return RemovalPolicy.DESTROY if self.ephemeral else RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+
+    @property
+    def protected(self) -> bool:
+        """Neither the stack nor the table can be deleted by one call. Not yet in the first deploy, since one
+        that failed could not be cleared away; `make deploy` protects both when it went well."""
+        return not self.ephemeral and not self.first_deploy
 
 
 def _flag(name: str, given: object) -> bool:
@@ -144,14 +173,24 @@ def _hex(name: str, given: object) -> str:
     return str(given or "")
 
 
+def _stage(name: str, given: object) -> str:
+    if not isinstance(given, str) or not STAGE.fullmatch(given):
+        raise ContextError(name, given, "must be 1 to 16 of a-z and 0-9, with a letter first")
+    return given
+
+
 def _settings(given: object) -> dict[str, str]:
+    return {name: _setting(name, value) for name, value in _object("settings", given).items()}
+
+
+def _object(name: str, given: object) -> dict[str, Any]:
     try:
         entries = json.loads(given) if isinstance(given, str) else given or {}
     except ValueError:
-        raise ContextError("settings", given, "must be a JSON object") from None
+        raise ContextError(name, given, "must be a JSON object") from None
     if not isinstance(entries, dict):
-        raise ContextError("settings", given, "must be a JSON object")
-    return {name: _setting(name, value) for name, value in entries.items()}
+        raise ContextError(name, given, "must be a JSON object")
+    return entries
 
 
 def _setting(name: str, value: object) -> str:

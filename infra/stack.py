@@ -28,9 +28,14 @@ class OstlerStack(Stack):
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, asset: Path, options: Options) -> None:
-        super().__init__(scope, construct_id, description="Ostler: looks after rented GPU machines")
+        super().__init__(
+            scope,
+            construct_id,
+            description="Ostler: looks after rented GPU machines",
+            termination_protection=options.protected,
+        )
 
-        table = Table(self, "Table", removal=options.removal)
+        table = Table(self, "Table", removal=options.removal, protected=options.protected)
         self.queues = queues = Queues(self, "Queues", max_retries=options.max_retry_attempts)
         topic = Topic(self, "Topic")
         secrets = Secrets(self, "Secrets", removal=options.removal)
@@ -53,6 +58,7 @@ class OstlerStack(Stack):
             "ApiUrl": api.url,
             "ApiId": api.id,
             "Auth": options.auth,
+            "Stage": options.stage,
             "TableName": table.name,
             "TopicArn": topic.arn,
             "NovitaSecretId": secrets.novita_arn,

@@ -16,6 +16,7 @@ def chosen(tmp_path_factory: pytest.TempPathFactory) -> Template:
     """Everything chosen otherwise, in the strings that `cdk -c` gives."""
     return synthesise(
         tmp_path_factory.mktemp("chosen"),
+        stage="test",
         ephemeral="true",
         MAX_RETRY_ATTEMPTS="5",
         MAX_CONCURRENT_JOBS="2",

@@ -16,6 +16,11 @@ class Template:
     file: Path
 
     @property
+    def name(self) -> str:
+        """Of the stack."""
+        return self.file.name.removesuffix(".template.json")
+
+    @property
     def body(self) -> dict[str, Any]:
         body: dict[str, Any] = json.loads(self.file.read_text())
         return body
@@ -23,7 +28,7 @@ class Template:
     @property
     def watch(self) -> "Template":
         """The stack beside it, of alarms and dashboard."""
-        return Template(self.file.with_name("OstlerWatch.template.json"))
+        return Template(self.file.with_name(self.file.name.replace("Ostler", "OstlerWatch", 1)))
 
     def resources(self, kind: str) -> dict[str, dict[str, Any]]:
         return {name: entry for name, entry in self.body["Resources"].items() if entry["Type"] == kind}
@@ -71,4 +76,6 @@ def synthesise(folder: Path, **context: object) -> Template:
     code.mkdir()
     (code / "stand_in.py").touch()
     app.build(code, context, str(folder / "out")).synth()
-    return Template(folder / "out" / "Ostler.template.json")
+    stage = context.get("stage", "prod")
+    name = "Ostler" if stage == "prod" else f"Ostler-{stage}"
+    return Template(folder / "out" / f"{name}.template.json")

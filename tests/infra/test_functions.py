@@ -107,7 +107,7 @@ def test_a_purchase_is_leased_for_longer_than_its_function_can_live(template: Te
 def test_the_stack_knows_who_reads_a_setting_as_the_functions_do() -> None:
     by = {item.name.upper(): set(item.metadata["by"].split()) for item in fields(Settings)}
 
-    known = {name: set(who.split()) for name, who in READ_BY.items() if not name.startswith("POWERTOOLS_")}
+    known = {name: set(who.split()) for name, who in READ_BY.items()}
 
     assert known == by
 
@@ -124,7 +124,7 @@ def test_a_function_gets_what_it_needs_and_nothing_that_it_does_not_read(
     needed = {item.name.upper() for item in fields(Settings) if item.default is MISSING} & reads(name)
 
     for one in (template, chosen):
-        given = set(one.functions()[name]["Environment"]["Variables"]) - {"POWERTOOLS_SERVICE_NAME"}
+        given = set(one.functions()[name]["Environment"]["Variables"])
 
         assert needed <= given <= reads(name)
 

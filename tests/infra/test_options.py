@@ -16,6 +16,11 @@ def read(**context: object) -> Options:
 
 
 BAD = [
+    ("stage", "Dev"),
+    ("stage", "my-stage"),
+    ("stages", "dev"),
+    ("stages", {"prod": ["iam"]}),
+    ("firstDeploy", "yes"),
     ("ephemeral", "perhaps"),
     ("logRetention", "30"),
     ("MAX_RETRY_ATTEMPTS", "-1"),
@@ -87,6 +92,25 @@ def test_settings_may_be_an_object_or_its_json() -> None:
 
 def test_retries_given_as_a_setting_count_for_the_queues_too() -> None:
     assert read(settings={"MAX_RETRY_ATTEMPTS": "7"}).max_retry_attempts == 7
+
+
+def test_a_stage_has_choices_of_its_own_before_those_for_all() -> None:
+    chosen = {"auth": "iam", "MAX_CONCURRENT_JOBS": 20, "stages": {"dev": {"MAX_CONCURRENT_JOBS": 2}}}
+
+    dev, prod = read(stage="dev", **chosen), read(**chosen)
+
+    assert (dev.auth, dev.max_concurrent_jobs) == ("iam", 2)
+    assert (prod.stage, prod.auth, prod.max_concurrent_jobs) == ("prod", "iam", 20)
+
+
+@pytest.mark.parametrize(
+    ("stage", "names"),
+    [("prod", ("Ostler", "OstlerWatch", "ostler")), ("dev", ("Ostler-dev", "OstlerWatch-dev", "ostler-dev"))],
+)
+def test_what_a_stage_is_called(stage: str, names: tuple[str, str, str]) -> None:
+    options = read(stage=stage)
+
+    assert (options.name, options.watch_name, options.service) == names
 
 
 def choose(folder: Path, monkeypatch: pytest.MonkeyPatch, **context: object) -> None:

@@ -35,6 +35,7 @@ ASKED = {("api", "sqs:GetQueueAttributes"), ("reconcile", "sqs:GetQueueAttribute
 
 # Settings that the life below does not read, and why a function declares them all the same.
 NOT_READ = {
+    "service_name": "read where a function begins, by what the harness replaces",
     "log_level": "read where a function begins, by what the harness replaces",
     "jwt_scope_prefix": "read by the API with auth=jwt alone, see tests/unit/api/test_gateway_callers.py",
 }

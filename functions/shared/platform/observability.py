@@ -13,6 +13,13 @@ from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import Ama
 
 logger = Logger(service="ostler", serialize_stacktrace=False)
 
+
+def name_service(name: str) -> None:
+    """Whose logs and metrics these are, where an account has several deployments."""
+    logger.append_keys(service=name)
+    COMMON["service"] = name
+
+
 _keys: ContextVar[dict[str, str]] = ContextVar("keys")
 
 

@@ -101,6 +101,8 @@ class Settings(_OfOneFunction):
     novita_secret_id: str = text(None, "Secret that holds the Novita key", NOVITA, _named)
     webhook_secret_id: str = text(None, "Secret that holds the master webhook secrets", "api webhook", _named)
 
+    service_name: str = text("ostler", "Name of this deployment in logs and metrics", "all", _named)
+
     # What people set.
     novita_api_base_url: str = text(
         "https://api.novita.ai/gpu-instance/openapi/v1", "Novita's API", NOVITA, _address, "http(s) address"

@@ -16,7 +16,7 @@ from functions.shared.domain.instance.decision import Policy
 from functions.shared.engine.step import StepRunner
 from functions.shared.platform.aws import Queues, Secrets
 from functions.shared.platform.invocation import Invocation, TimeBudget
-from functions.shared.platform.observability import correlation_id, logger
+from functions.shared.platform.observability import correlation_id, logger, name_service
 from functions.shared.platform.settings import Settings
 from functions.shared.stores.api_keys import ApiKeys
 from functions.shared.stores.cache import SharedCache
@@ -303,6 +303,7 @@ def wiring(function: str) -> Wiring:
     if _current is None:
         _current = Wiring(Settings.read(os.environ, function))
         logger.setLevel(_current.settings.log_level)
+        name_service(_current.settings.service_name)
     return _current
 
 
