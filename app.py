@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from aws_cdk import App, Validations
@@ -34,10 +35,31 @@ def chosen() -> dict[str, object]:
     return context
 
 
+class OtherTargetError(ValueError):
+    """The CDK means another account or region than the command that runs it."""
+
+
+def require_same_target(environment: Mapping[str, str]) -> None:
+    """`ops` says what it looked at, the CDK's command line what it will deploy to or destroy."""
+    for what in ("ACCOUNT", "REGION"):
+        meant, found = (environment.get(f"{who}_{what}") for who in ("OSTLER", "CDK_DEFAULT"))
+        if meant and found and meant != found:
+            raise OtherTargetError(
+                f"the CDK means {what.lower()} {found}, and the command that runs it {meant}: "
+                "nothing is done. Use PROFILE= and REGION= instead of the CDK's own options"
+            )
+
+
+def _target(environment: Mapping[str, str]) -> asset.Target:
+    """For an emulator, which runs functions with the Python of this machine."""
+    return asset.HERE if environment.get("OSTLER_ASSET") == "here" else asset.LAMBDA
+
+
 def main() -> None:
     try:
-        build(asset.build(), chosen()).synth()
-    except ContextError as problem:
+        require_same_target(os.environ)
+        build(asset.build(target=_target(os.environ)), chosen()).synth()
+    except (ContextError, OtherTargetError) as problem:
         sys.exit(f"ostler: {problem}")
 
 

@@ -101,7 +101,9 @@ class Settings(_OfOneFunction):
     novita_secret_id: str = text(None, "Secret that holds the Novita key", NOVITA, _named)
     webhook_secret_id: str = text(None, "Secret that holds the master webhook secrets", "api webhook", _named)
 
-    service_name: str = text("ostler", "Name of this deployment in logs and metrics", "all", _named)
+    service_name: str = text(
+        "ostler", "This deployment in logs and metrics; the stage sets it", "all", _named
+    )
 
     # What people set.
     novita_api_base_url: str = text(
