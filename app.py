@@ -10,6 +10,7 @@ from aws_cdk import App, Validations
 from cdk_nag import AwsSolutionsChecks
 
 from infra import asset
+from infra.edge import RateRules
 from infra.feature_flags import FEATURE_FLAGS
 from infra.observability import WatchStack
 from infra.options import ContextError, Options
@@ -22,6 +23,8 @@ def build(code: Path, context: dict[str, object] | None = None, outdir: str | No
     app = App(context={**FEATURE_FLAGS, **(context or {})}, outdir=outdir, analytics_reporting=False)
     options = Options.read(app.node.try_get_context)
     service = OstlerStack(app, options.name, asset=code, options=options)
+    if options.edge == "cloudfront":
+        service.add_dependency(RateRules(app, options.edge_name, options=options))
     WatchStack(app, options.watch_name, service=service, options=options)
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     return app

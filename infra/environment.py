@@ -1,6 +1,7 @@
 """The environment of each function: of what the stack made and what people set, what it reads."""
 
 from infra.budgets import BUDGETS
+from infra.edge import Edge
 from infra.options import ContextError, Options
 from infra.queues import Queues
 from infra.secrets import Secrets
@@ -65,6 +66,7 @@ READ_BY = {
     "ORPHAN_POLICY": "api reconcile",
     "ORPHAN_AGE": "api reconcile",
     "AUTH": "api",
+    "ORIGIN_SECRET_ID": "api",
     "JWT_SCOPE_PREFIX": "api",
     "REQUESTS_PER_CALLER": "api",
     "REQUESTS_PER_STRANGER": "api",
@@ -76,7 +78,7 @@ Environments = dict[str, dict[str, str]]  # by function
 
 
 def environments(
-    table: Table, queues: Queues, topic: Topic, secrets: Secrets, options: Options
+    table: Table, queues: Queues, topic: Topic, secrets: Secrets, options: Options, edge: Edge | None
 ) -> Environments:
     made = {
         "TABLE_NAME": table.name,
@@ -90,6 +92,7 @@ def environments(
         "WEBHOOK_SECRET_ID": secrets.webhook_arn,
         "SERVICE_NAME": options.service,
         "AUTH": options.auth,
+        **({"ORIGIN_SECRET_ID": edge.secret_arn} if edge else {}),
     }
     for name in made.keys() & options.settings.keys():
         raise ContextError(f"settings.{name}", options.settings[name], "the stack sets this itself")

@@ -10,6 +10,7 @@ from aws_cdk import RemovalPolicy
 from aws_cdk.aws_logs import RetentionDays
 
 AUTH_MODES = ("keys", "iam", "jwt")
+EDGES = ("none", "cloudfront")
 STAGE = re.compile(r"[a-z][a-z0-9]{0,15}")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 DEFAULTS = {
@@ -22,6 +23,9 @@ DEFAULTS = {
     "throttleBurst": 100,
     "throttleRate": 50,
     "auth": "keys",
+    "reserveReconcile": 0,
+    "edge": "none",
+    "edgeRateLimit": 1000,
 }
 SETTING_NAME = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
 
@@ -46,6 +50,12 @@ class Options:
     max_concurrent_jobs: int
     throttle_burst: int
     throttle_rate: int
+    reserve_reconcile: int
+    edge: str
+    edge_rate_limit: int
+    domain_name: str
+    certificate_arn: str
+    subscriber_accounts: tuple[str, ...]
     auth: str
     jwt_issuer: str
     jwt_audience: tuple[str, ...]
@@ -79,6 +89,15 @@ class Options:
             max_concurrent_jobs=_whole("MAX_CONCURRENT_JOBS", context("MAX_CONCURRENT_JOBS"), 2, 1000),
             throttle_burst=_whole("throttleBurst", context("throttleBurst"), 1, 5000),
             throttle_rate=_whole("throttleRate", context("throttleRate"), 1, 10000),
+            reserve_reconcile=_whole("reserveReconcile", context("reserveReconcile"), 0, 10),
+            edge=_edge(context("edge"), auth),
+            # 10 is the least that WAF takes.
+            edge_rate_limit=_whole("edgeRateLimit", context("edgeRateLimit"), 10, 2_000_000_000),
+            domain_name=_domain("domainName", context("domainName"), context("certificateArn")),
+            certificate_arn=_certificate(
+                "certificateArn", context("certificateArn"), context("domainName"), context("edge")
+            ),
+            subscriber_accounts=_accounts("subscriberAccounts", context("subscriberAccounts")),
             auth=auth,
             jwt_issuer=_address("jwtIssuer", context("jwtIssuer")) if auth == "jwt" else "",
             jwt_audience=_some("jwtAudience", context("jwtAudience")) if auth == "jwt" else (),
@@ -97,6 +116,10 @@ class Options:
     @property
     def watch_name(self) -> str:
         return self.name.replace("Ostler", "OstlerWatch", 1)
+
+    @property
+    def edge_name(self) -> str:
+        return self.name.replace("Ostler", "OstlerEdge", 1)
 
     @property
     def service(self) -> str:
@@ -171,6 +194,40 @@ def _hex(name: str, given: object) -> str:
     if given and not (isinstance(given, str) and re.fullmatch(r"[0-9a-f]{8}", given)):
         raise ContextError(name, given, "must be 8 hexadecimal characters")
     return str(given or "")
+
+
+def _edge(given: object, auth: str) -> str:
+    edge = _one_of("edge", given, EDGES)
+    if edge != "none" and auth == "iam":
+        raise ContextError(
+            "edge", given, "cannot be with auth=iam, whose signatures name the API's own address"
+        )
+    return edge
+
+
+def _domain(name: str, given: object, certificate: object) -> str:
+    if given and not (isinstance(given, str) and re.fullmatch(r"([a-z0-9-]+\.)+[a-z]+", given)):
+        raise ContextError(name, given, "must be the name of a domain")
+    if given and not certificate:
+        raise ContextError(name, given, "needs certificateArn, the certificate of that domain")
+    return str(given or "")
+
+
+def _certificate(name: str, given: object, domain: object, edge: object) -> str:
+    where = "us-east-1" if edge == "cloudfront" else "[a-z0-9-]+"
+    if given and not re.fullmatch(rf"arn:[a-z-]+:acm:{where}:[0-9]+:certificate/.+", str(given)):
+        wanted = "must be the ARN of a certificate in ACM"
+        raise ContextError(name, given, f"{wanted}, in us-east-1" if edge == "cloudfront" else wanted)
+    if given and not domain:
+        raise ContextError(name, given, "needs domainName, the domain that it is for")
+    return str(given or "")
+
+
+def _accounts(name: str, given: object) -> tuple[str, ...]:
+    accounts = _names(name, given)
+    if not all(re.fullmatch(r"[0-9]{12}", account) for account in accounts):
+        raise ContextError(name, given, "must be ids of AWS accounts, of 12 digits each")
+    return accounts
 
 
 def _stage(name: str, given: object) -> str:

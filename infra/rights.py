@@ -5,6 +5,7 @@ And which items of the table it may not touch, whatever it may do to others.
 
 from aws_cdk import aws_iam as iam
 
+from infra.edge import Edge
 from infra.queues import Queues
 from infra.secrets import Secrets
 from infra.table import Table
@@ -26,7 +27,7 @@ READ_BY = {"key#*": "api"}
 LISTED_KEYS = "keys"  # where the index `lookup` has all API keys; only a person lists them
 
 
-def rights(table: Table, queues: Queues, topic: Topic, secrets: Secrets) -> Rights:
+def rights(table: Table, queues: Queues, topic: Topic, secrets: Secrets, edge: Edge | None) -> Rights:
     # A transaction needs the rights of the writes it is made of, and no right of its own.
     read_write = allow("dynamodb", "GetItem PutItem UpdateItem", table.arn)
     send_steps = send(queues, "create", "monitor", "startup")
@@ -45,6 +46,7 @@ def rights(table: Table, queues: Queues, topic: Topic, secrets: Secrets) -> Righ
             allow("sqs", "GetQueueAttributes", *queues.arns(*queues.work), queues.dead.queue_arn),
             read_novita_key,
             read_webhook_master,
+            *([allow("secretsmanager", "GetSecretValue", edge.secret_arn)] if edge else []),
         ],
         "create": [*steps, consume(queues, "create")],
         "monitor": [*steps, consume(queues, "monitor")],

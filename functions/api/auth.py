@@ -5,11 +5,13 @@ import binascii
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hmac import compare_digest
 from typing import Any
 
 from functions.api.requests import MAX_BODY_BYTES
 from functions.shared.domain.errors import CallerError, TooManyRequests
 from functions.shared.domain.resilience import RequestBudget
+from functions.shared.platform.aws import Secrets
 from functions.shared.platform.settings import Settings
 from functions.shared.stores.api_keys import ApiKey, ApiKeys
 
@@ -70,6 +72,7 @@ _OTHER_SCOPES = {
     "write": re.compile(r"GET /api/instances/[^/]+/connection.*"),  # whoever gets in can do anything there
     "read": re.compile(r"POST /api/quotes"),  # it changes nothing
 }
+_ORIGIN_HEADER = "x-origin-verify"  # which CloudFront adds, see infra/edge.py
 _HOW_TO_AUTHENTICATE = {
     "keys": "Give a valid key as `Authorization: Bearer ost_…`",
     "jwt": "Give a token as `Authorization: Bearer …`, at a path under /api/",
@@ -82,13 +85,16 @@ class Authorize:
     """The caller, or UNAUTHORIZED, FORBIDDEN, RATE_LIMIT_EXCEEDED, ROUTE_NOT_FOUND or PAYLOAD_TOO_LARGE."""
 
     settings: Settings
+    secrets: Secrets
     api_keys: ApiKeys
     caller_budget: RequestBudget
     stranger_budget: RequestBudget
 
     def __call__(self, event: Mapping[str, Any]) -> Caller:
         method, path = event["requestContext"]["http"]["method"], event["rawPath"]  # what the router goes by
-        presented = (event.get("headers") or {}).get("authorization")
+        headers = event.get("headers") or {}
+        presented = headers.get("authorization")
+        self._require_edge(headers)
         # On an open path the gateway checks nothing, so that the header proves nothing.
         if path in _OPEN_PATHS and (presented is None or self.settings.auth != "keys"):
             return ANONYMOUS
@@ -108,13 +114,28 @@ class Authorize:
         """Whoever has no valid key or token has few tries: neither the table nor this process is theirs."""
         known = self._known(event, presented)
         if known is None:
-            source = event["requestContext"]["http"].get("sourceIp", "")
+            source = self._source(event)
             _hold_back(self.stranger_budget, source)
             known = self._looked_up(presented)
             if known is None:
                 self.stranger_budget.spend(source)
                 raise CallerError("UNAUTHORIZED", _HOW_TO_AUTHENTICATE[self.settings.auth])
         return known
+
+    def _require_edge(self, headers: Mapping[str, str]) -> None:
+        """Where there is something in front of this that holds strangers back, nobody comes around it."""
+        if not (secret_id := self.settings.origin_secret_id):
+            return
+        shown = headers.get(_ORIGIN_HEADER, "").encode("utf-8", "replace")
+        if not compare_digest(shown, self.secrets.read(secret_id).encode()):
+            raise CallerError("FORBIDDEN", "This is not the address of the service")
+
+    def _source(self, event: Mapping[str, Any]) -> str:
+        """The caller's address; behind CloudFront the gateway sees CloudFront, and adds it at the end."""
+        passed = ((event.get("headers") or {}).get("x-forwarded-for") or "").split(",")
+        if self.settings.origin_secret_id and len(passed) > 1:
+            return str(passed[-2].strip())
+        return str(event["requestContext"]["http"].get("sourceIp", ""))
 
     def _known(self, event: Mapping[str, Any], presented: str | None) -> Caller | None:
         if self.settings.auth != "keys":

@@ -30,6 +30,11 @@ class Template:
         """The stack beside it, of alarms and dashboard."""
         return Template(self.file.with_name(self.file.name.replace("Ostler", "OstlerWatch", 1)))
 
+    @property
+    def edge(self) -> "Template":
+        """The stack of rate rules, if there is one."""
+        return Template(self.file.with_name(self.file.name.replace("Ostler", "OstlerEdge", 1)))
+
     def resources(self, kind: str) -> dict[str, dict[str, Any]]:
         return {name: entry for name, entry in self.body["Resources"].items() if entry["Type"] == kind}
 

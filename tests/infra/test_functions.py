@@ -71,10 +71,15 @@ def test_whoever_is_fed_by_a_queue_and_sends_to_one_may_go_on_for_longer_than_16
     assert allowed == fed
 
 
-def test_no_concurrency_is_reserved_since_new_accounts_have_none_to_give(template: Template) -> None:
-    functions = template.functions().values()
+def test_no_concurrency_is_reserved_since_new_accounts_have_none_to_give(
+    template: Template, signed: Template
+) -> None:
+    def reserved(of: Template) -> dict[str, int]:
+        given = "ReservedConcurrentExecutions"
+        return {name: one[given] for name, one in of.functions().items() if given in one}
 
-    assert not any("ReservedConcurrentExecutions" in function for function in functions)
+    assert reserved(template) == {}
+    assert reserved(signed) == {"reconcile": 2}, "which was chosen"
 
 
 def test_the_api_answers_before_the_gateway_gives_up(template: Template) -> None:

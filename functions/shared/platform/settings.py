@@ -171,6 +171,9 @@ class Settings(_OfOneFunction):
     auth: str = choice(
         "keys", ("keys", "iam", "jwt"), "Who vouches for callers; the deploy option auth sets it", "api"
     )
+    origin_secret_id: str = text(
+        "", "Secret that only CloudFront knows; the deploy option edge sets it", "api"
+    )
     jwt_scope_prefix: str = text(
         "ostler", "With jwt, scopes are read, write, admin or these after this name and / or :", "api", _named
     )
