@@ -16,6 +16,10 @@ UNIT_VENV := $(if $(filter file,$(origin PYTHON)),.venv,.build/venv-$(VERSION))
 # Whatever is made stays in this folder.
 export UV_CACHE_DIR ?= $(CURDIR)/.build/uv
 export JSII_RUNTIME_PACKAGE_CACHE_ROOT ?= $(CURDIR)/.build/jsii
+# Node.js 22 is what the CDK wants; what it says about 20 at every start would hide what matters.
+export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION ?= 20
+export JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION ?= 1
+export AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ?= true
 # Or each of the many processes that the tests start would compile everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
