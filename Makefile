@@ -16,14 +16,22 @@ UNIT_VENV := $(if $(filter file,$(origin PYTHON)),.venv,.build/venv-$(VERSION))
 # Whatever is made stays in this folder.
 export UV_CACHE_DIR ?= $(CURDIR)/.build/uv
 export JSII_RUNTIME_PACKAGE_CACHE_ROOT ?= $(CURDIR)/.build/jsii
+# Node.js 22 is what the CDK wants; what it says about 20 at every start would hide what matters.
+export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION ?= 20
+export JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION ?= 1
+export AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ?= true
 # Or each of the many processes that the tests start would compile everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
 # More workers than processors, as half of the tests wait; tests/conftest.py says who runs what.
 PYTEST = $(BIN)/pytest -n 4 --dist loadscope --no-loadscope-reorder
 
+# Which deployment the commands below are about: PROFILE= and REGION= of an AWS account, STAGE= of its own.
+TARGET = $(addprefix --profile ,$(PROFILE)) $(addprefix --region ,$(REGION)) $(addprefix --stage ,$(STAGE))
+
 .DEFAULT_GOAL := help
-.PHONY: help run test unit matrix lint check soak synth bootstrap deploy smoke teardown bench lock readme clean
+.PHONY: help run test unit matrix lint check soak synth bootstrap deploy smoke keys restore teardown bench lock \
+	readme clean
 
 help: ## what there is
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -63,18 +71,23 @@ synth: $(READY) ## the CloudFormation templates, in cdk.out, linted
 	CDK_OUTDIR=cdk.out $(BIN)/python app.py
 	$(BIN)/cfn-lint --template cdk.out/*.template.json --ignore-checks W3005
 
-bootstrap: $(READY) ## prepare an AWS account and region for the CDK, once
-	$(CDK) bootstrap $(ARGS)
+bootstrap: $(READY) ## prepare an AWS account and region for the CDK, once (PROFILE=, REGION=)
+	@$(BIN)/python -m ops.cdk $(TARGET) -- $(CDK) bootstrap $(ARGS)
 
-deploy: $(READY) ## to the AWS account of your credentials, as cdk.json chooses (ARGS="-c auth=iam" to try)
-	$(CDK) deploy --all $(ARGS)
-	@$(BIN)/python -m ops.after_deploy
+deploy: $(READY) ## to an AWS account, as cdk.json chooses (PROFILE=, REGION=, STAGE=; ARGS="-c auth=iam" to try)
+	@$(BIN)/python -m ops.deploy $(TARGET) -- $(CDK) deploy --all $(ARGS)
 
-smoke: $(READY) ## does a deployed service work? (SMOKE_BUY=1: also buy a machine and give it back)
-	@$(BIN)/python -m ops.smoke
+smoke: $(READY) ## does a deployed service work? (PROFILE=, REGION=, STAGE=; SMOKE_BUY=1: also buy a machine)
+	@$(BIN)/python -m ops.smoke $(TARGET)
 
-teardown: $(READY) ## remove the stacks, unless machines of ours live (TEARDOWN=force: nevertheless)
-	@$(BIN)/python -m ops.teardown $(CDK) destroy --all $(ARGS)
+keys: $(READY) ## API keys (PROFILE=, REGION=, STAGE=; ARGS="create --name me --scopes read,write", list, revoke)
+	@$(BIN)/python -m ops.keys $(TARGET) $(ARGS)
+
+restore: $(READY) ## put a restored table's items back (PROFILE=, REGION=, STAGE=; ARGS="--from table")
+	@$(BIN)/python -m ops.restore $(TARGET) $(ARGS)
+
+teardown: $(READY) ## remove the stacks, unless machines of ours live (PROFILE=, REGION=, STAGE=; TEARDOWN=force)
+	@$(BIN)/python -m ops.teardown $(TARGET) -- $(CDK) destroy --all $(ARGS)
 
 bench: $(READY) ## measure what is claimed: each figure beside its bound
 	@$(BIN)/python -m bench $(ARGS)

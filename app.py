@@ -3,12 +3,15 @@
 import json
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from aws_cdk import App, Validations
 from cdk_nag import AwsSolutionsChecks
 
 from infra import asset
+from infra.edge import RateRules
+from infra.feature_flags import FEATURE_FLAGS
 from infra.observability import WatchStack
 from infra.options import ContextError, Options
 from infra.stack import OstlerStack
@@ -17,10 +20,12 @@ CDK_JSON = Path(__file__).parent / "cdk.json"
 
 
 def build(code: Path, context: dict[str, object] | None = None, outdir: str | None = None) -> App:
-    app = App(context=context, outdir=outdir, analytics_reporting=False)
+    app = App(context={**FEATURE_FLAGS, **(context or {})}, outdir=outdir, analytics_reporting=False)
     options = Options.read(app.node.try_get_context)
-    service = OstlerStack(app, "Ostler", asset=code, options=options)
-    WatchStack(app, "OstlerWatch", service=service, options=options)
+    service = OstlerStack(app, options.name, asset=code, options=options)
+    if options.edge == "cloudfront":
+        service.add_dependency(RateRules(app, options.edge_name, options=options))
+    WatchStack(app, options.watch_name, service=service, options=options)
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     return app
 
@@ -33,10 +38,31 @@ def chosen() -> dict[str, object]:
     return context
 
 
+class OtherTargetError(ValueError):
+    """The CDK means another account or region than the command that runs it."""
+
+
+def require_same_target(environment: Mapping[str, str]) -> None:
+    """`ops` says what it looked at, the CDK's command line what it will deploy to or destroy."""
+    for what in ("ACCOUNT", "REGION"):
+        meant, found = (environment.get(f"{who}_{what}") for who in ("OSTLER", "CDK_DEFAULT"))
+        if meant and found and meant != found:
+            raise OtherTargetError(
+                f"the CDK means {what.lower()} {found}, and the command that runs it {meant}: "
+                "nothing is done. Use PROFILE= and REGION= instead of the CDK's own options"
+            )
+
+
+def _target(environment: Mapping[str, str]) -> asset.Target:
+    """For an emulator, which runs functions with the Python of this machine."""
+    return asset.HERE if environment.get("OSTLER_ASSET") == "here" else asset.LAMBDA
+
+
 def main() -> None:
     try:
-        build(asset.build(), chosen()).synth()
-    except ContextError as problem:
+        require_same_target(os.environ)
+        build(asset.build(target=_target(os.environ)), chosen()).synth()
+    except (ContextError, OtherTargetError) as problem:
         sys.exit(f"ostler: {problem}")
 
 

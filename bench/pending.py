@@ -52,7 +52,7 @@ _ORDER = {"gpuNum": 1, "rootfsSize": 60, "imageUrl": "image", "ports": "8188/htt
 _QUEUES = ("create", "monitor", "startup", "webhook")
 _REQUIRED = {
     **{f"{name}_queue_url": name for name in _QUEUES},
-    **{f"{name}_dead_queue_url": f"{name}-dead" for name in _QUEUES},
+    "dead_letter_queue_url": "dead",
     **dict.fromkeys(("table_name", "topic_arn", "novita_secret_id", "webhook_secret_id"), "-"),
 }
 

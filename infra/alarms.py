@@ -7,10 +7,10 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
+from infra.options import Options
 from infra.stack import OstlerStack
 
 NAMESPACE = "Ostler"
-SERVICE = {"service": "ostler"}
 
 AT_LEAST = cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD
 BELOW = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
@@ -29,7 +29,7 @@ class Rule:
     means: str
     metric: str
     namespace: str = NAMESPACE
-    dimensions: Mapping[str, str] = field(default_factory=lambda: SERVICE)
+    dimensions: Mapping[str, str] = field(default_factory=dict)  # beside the deployment's, of our own metrics
     statistic: str = "Sum"
     period: Duration = field(default_factory=lambda: Duration.minutes(5))
     threshold: float = 1
@@ -42,18 +42,19 @@ class Rule:
     def chapter(self) -> str:
         return self.name.partition("-")[0]
 
-    def raised_in(self, scope: Construct) -> cloudwatch.Alarm:
+    def raised_in(self, scope: Construct, options: Options) -> cloudwatch.Alarm:
+        common = {"service": options.service} if self.namespace == NAMESPACE else {}
         metric = cloudwatch.Metric(
             namespace=self.namespace,
             metric_name=self.metric,
-            dimensions_map=dict(self.dimensions),
+            dimensions_map={**common, **self.dimensions},
             statistic=self.statistic,
             period=self.period,
         )
         return cloudwatch.Alarm(
             scope,
             self.name,
-            alarm_name=f"Ostler-{self.name}",
+            alarm_name=f"{options.name}-{self.name}",
             alarm_description=f"{self.means} See docs/runbook.md, {self.chapter}.",
             metric=metric,
             threshold=self.threshold,
@@ -70,6 +71,17 @@ OURS = (
         name="DeadLetters",
         means="A message failed for the last time; its instance may have failed with it.",
         metric="DeadLetters",
+    ),
+    # Counted by the sweep, visible and in flight: one that cannot be stored is in flight most of the time, so
+    # that AWS's own number of visible ones misses it, and SQS leaves what came three times out of the age.
+    Rule(
+        name="DeadLettersNotStored",
+        means="Dead letters are not stored as records.",
+        metric="DeadLettersNotStored",
+        statistic="Maximum",
+        of=3,
+        among=3,
+        missing=AS_BEFORE,
     ),
     # 10 of 15 minutes: between two openings there may be a moment in which nobody has asked yet.
     Rule(
@@ -117,6 +129,16 @@ OURS = (
         among=5,
         missing=BAD,
     ),
+    # A sweep that cannot read the list ends well all the same, and most of the reasons raise no other alarm.
+    Rule(
+        name="NotCompared",
+        means="Novita's list has not been compared with the records for a quarter of an hour.",
+        metric="Compared",
+        compare=BELOW,
+        of=3,
+        among=3,
+        missing=BAD,
+    ),
     # A sweep sends a new message for what is late every other minute: one minute alone may look fine.
     Rule(
         name="StepsLate",
@@ -133,7 +155,7 @@ OURS = (
         name="EventsLate",
         means="Events are stored and not announced: subscribers and webhooks do not hear of them.",
         metric="Overdue",
-        dimensions={**SERVICE, "kind": "events"},
+        dimensions={"kind": "events"},
         of=3,
         among=3,
     ),
@@ -146,7 +168,7 @@ OURS = (
         name="ServerErrors",
         means="A request was answered with 500: a fault of this service.",
         metric="ServerErrors",
-        dimensions={**SERVICE, "status": "500"},
+        dimensions={"status": "500"},
     ),
 )
 
@@ -175,18 +197,6 @@ def of_aws(service: OstlerStack) -> Iterator[Rule]:
             threshold=1800,
             of=2,
             among=2,
-        )
-    for name, queue in service.queues.dead.items():
-        # By number, not by age: SQS leaves what was received three times out of the age.
-        yield Rule(
-            name=f"DeadLettersNotStored-{name}",
-            means=f"Dead letters of the queue {name} are not stored as records.",
-            namespace="AWS/SQS",
-            metric="ApproximateNumberOfMessagesVisible",
-            dimensions={"QueueName": queue.queue_name},
-            statistic="Maximum",
-            of=3,
-            among=3,
         )
     for name, function in service.functions.items():
         # One crash is made good by the next message or sweep; three in a quarter of an hour are no accident.

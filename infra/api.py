@@ -2,10 +2,11 @@
 
 import json
 
-from aws_cdk import Acknowledgment, Duration, Tags, Validations
+from aws_cdk import Acknowledgment, Aws, Duration, Fn, Tags, Validations
 from aws_cdk import aws_apigatewayv2 as gateway
 from aws_cdk import aws_apigatewayv2_authorizers as authorizers
 from aws_cdk import aws_apigatewayv2_integrations as integrations
+from aws_cdk import aws_certificatemanager as acm
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
@@ -59,11 +60,33 @@ class Api(Construct):
         self.id = api.api_id
         self.url = api.api_endpoint
 
-    def _stage(self, api: gateway.HttpApi, options: Options) -> None:
-        access_log = logs.LogGroup(
-            self, "AccessLog", retention=options.log_retention, removal_policy=options.removal
+    def serve_under(self, options: Options) -> str:
+        """The domain's name at AWS, which its DNS record has to point to."""
+        domain = gateway.DomainName(
+            self,
+            "Domain",
+            domain_name=options.domain_name,
+            certificate=acm.Certificate.from_certificate_arn(self, "Certificate", options.certificate_arn),
+            security_policy=gateway.SecurityPolicy.TLS_1_2,
         )
-        gateway.CfnStage(
+        mapping = gateway.CfnApiMapping(
+            self, "Mapping", api_id=self.id, domain_name=domain.name, stage="$default"
+        )
+        mapping.add_dependency(self._default_stage)
+        return domain.regional_domain_name
+
+    def _stage(self, api: gateway.HttpApi, options: Options) -> None:
+        # Delivery to other names takes room in one policy of the account, which has 5,120 characters for all.
+        # The log outlives its stack, so that the next stack of that name needs another: the end of its id.
+        made = Fn.select(2, Fn.split("/", Aws.STACK_ID))
+        access_log = logs.LogGroup(
+            self,
+            "AccessLog",
+            log_group_name=f"/aws/vendedlogs/{options.name}/access-{made}",
+            retention=options.log_retention,
+            removal_policy=options.removal,
+        )
+        self._default_stage = gateway.CfnStage(
             self,
             "Stage",
             api_id=api.api_id,

@@ -1,12 +1,14 @@
 """One page for whoever is on call: does it work, does it buy, how fast, what does Novita do, what waits."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from aws_cdk import Duration
+from aws_cdk import Aws, Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from infra.alarms import NAMESPACE, SERVICE
+from infra.alarms import NAMESPACE
+from infra.options import Options
 from infra.stack import OstlerStack
 
 WIDTH = 8
@@ -19,85 +21,115 @@ class Dashboard(Construct):
         construct_id: str,
         *,
         service: OstlerStack,
+        options: Options,
         alarms: Sequence[cloudwatch.IAlarm],
     ) -> None:
         super().__init__(scope, construct_id)
+        ours = Metrics(options.service)
         gateway = {"ApiId": service.api.id}
         queues = [queue.queue_name for queue in service.queues.work.values()]
         cloudwatch.Dashboard(
             self,
             "Dashboard",
-            dashboard_name="Ostler",
+            dashboard_name=f"{options.name}-{Aws.REGION}",  # unlike alarms, dashboards are the account's
             default_interval=Duration.hours(6),
             widgets=[
                 [cloudwatch.AlarmStatusWidget(title="Alarms", alarms=list(alarms), width=24, height=5)],
                 [_title("Does it work?")],
-                _working(gateway),
+                _working(ours, gateway),
                 [_title("Does it buy?")],
-                _buying(),
+                _buying(ours),
                 [_title("How fast is it?")],
-                _speed(gateway),
+                _speed(ours, gateway),
                 [_title("What does Novita do?")],
-                _novita(),
+                _novita(ours),
                 [_title("What waits?")],
-                _waiting(queues),
+                _waiting(ours, queues),
             ],
         )
 
 
-def _working(gateway: dict[str, str]) -> list[cloudwatch.IWidget]:
+@dataclass(frozen=True)
+class Metrics:
+    """Those that the functions of this deployment measure, and no other's."""
+
+    service: str
+
+    def one(self, name: str, statistic: str = "Sum") -> cloudwatch.IMetric:
+        return _aws(NAMESPACE, name, {"service": self.service}, statistic)
+
+    def by(self, name: str, dimension: str, statistic: str = "Sum") -> cloudwatch.IMetric:
+        """One line for each value that there is, whichever they are."""
+        wanted = f'{{{NAMESPACE},service,{dimension}}} MetricName="{name}" service="{self.service}"'
+        return cloudwatch.MathExpression(
+            expression=f"SEARCH('{wanted}', '{statistic}', 300)",
+            using_metrics={},
+            label="",
+            period=Duration.minutes(5),
+        )
+
+
+def _working(ours: Metrics, gateway: dict[str, str]) -> list[cloudwatch.IWidget]:
     return [
-        _graph("Sweeps", _ours("Sweeps"), right=[_ours("SweepDuration", "Maximum")]),
+        _graph(
+            "Sweeps", ours.one("Sweeps"), ours.one("Compared"), right=[ours.one("SweepDuration", "Maximum")]
+        ),
         _graph("Requests", _aws("AWS/ApiGateway", "Count", gateway, "Sum")),
         _graph(
             "Errors",
             _aws("AWS/ApiGateway", "4xx", gateway, "Sum"),
             _aws("AWS/ApiGateway", "5xx", gateway, "Sum"),
-            _by("ServerErrors", "status"),
+            ours.by("ServerErrors", "status"),
         ),
     ]
 
 
-def _buying() -> list[cloudwatch.IWidget]:
+def _buying(ours: Metrics) -> list[cloudwatch.IWidget]:
     return [
-        _graph("Accepted and rented", _ours("InstancesAccepted"), right=[_ours("Machines", "Maximum")]),
-        _graph("Purchases", _by("Purchases", "outcome")),
-        _graph("Failures", _by("InstancesFailed", "code"), right=[_ours("IllegalMoves")]),
+        _graph("Accepted and rented", ours.one("InstancesAccepted"), right=[ours.one("Machines", "Maximum")]),
+        _graph("Purchases", ours.by("Purchases", "outcome")),
+        _graph("Failures", ours.by("InstancesFailed", "code"), right=[ours.one("IllegalMoves")]),
         _graph(
             "Machines that do not fit",
-            _ours("Orphans", "Maximum"),
-            _by("Surplus", "action"),
-            _ours("Missing", "Maximum"),
-            _ours("Stuck", "Maximum"),
-            _ours("DeletionsHeld", "Maximum"),
+            ours.one("Orphans", "Maximum"),
+            ours.by("Surplus", "action"),
+            ours.one("Missing", "Maximum"),
+            ours.one("Stuck", "Maximum"),
+            ours.one("DeletionsHeld", "Maximum"),
         ),
     ]
 
 
-def _speed(gateway: dict[str, str]) -> list[cloudwatch.IWidget]:
-    ready = [_ours("TimeToReady", one) for one in ("p50", "p90", "Maximum")]
+def _speed(ours: Metrics, gateway: dict[str, str]) -> list[cloudwatch.IWidget]:
+    ready = [ours.one("TimeToReady", one) for one in ("p50", "p90", "Maximum")]
     answers = [_aws("AWS/ApiGateway", "Latency", gateway, one) for one in ("p50", "p99")]
     return [_graph("From request to ready", *ready), _graph("API", *answers)]
 
 
-def _novita() -> list[cloudwatch.IWidget]:
+def _novita(ours: Metrics) -> list[cloudwatch.IWidget]:
     return [
-        _graph("Calls", _by("NovitaCalls", "circuit")),
-        _graph("Errors and refusals", _by("NovitaErrors", "circuit"), _by("AccountRefusals", "because")),
-        _graph("Time to answer", _by("NovitaLatency", "circuit", "p90")),
-        _graph("Circuits that refuse", _by("CircuitsOpen", "circuit", "Maximum")),
-        _graph("Waits for a slot", _ours("LimiterWait", "Maximum"), right=[_ours("LimiterRefusals")]),
+        _graph("Calls", ours.by("NovitaCalls", "circuit")),
+        _graph(
+            "Errors and refusals", ours.by("NovitaErrors", "circuit"), ours.by("AccountRefusals", "because")
+        ),
+        _graph("Time to answer", ours.by("NovitaLatency", "circuit", "p90")),
+        _graph("Circuits that refuse", ours.by("CircuitsOpen", "circuit", "Maximum")),
+        _graph("Waits for a slot", ours.one("LimiterWait", "Maximum"), right=[ours.one("LimiterRefusals")]),
     ]
 
 
-def _waiting(queues: Sequence[str]) -> list[cloudwatch.IWidget]:
+def _waiting(ours: Metrics, queues: Sequence[str]) -> list[cloudwatch.IWidget]:
     age = "ApproximateAgeOfOldestMessage"
     oldest = [_aws("AWS/SQS", age, {"QueueName": name}, "Maximum") for name in queues]
     return [
         _graph("Oldest message", *oldest),
-        _graph("Late steps", _ours("OldestOverdue", "Maximum"), right=[_by("Overdue", "kind")]),
-        _graph("Dead letters", _by("DeadLetters", "queue"), right=[_ours("DeadLettersKept", "Maximum")]),
-        _graph("Webhook attempts", _by("WebhookAttempts", "state")),
+        _graph("Late steps", ours.one("OldestOverdue", "Maximum"), right=[ours.by("Overdue", "kind")]),
+        _graph(
+            "Dead letters",
+            ours.by("DeadLetters", "queue"),
+            right=[ours.one("DeadLettersKept", "Maximum"), ours.one("DeadLettersNotStored", "Maximum")],
+        ),
+        _graph("Webhook attempts", ours.by("WebhookAttempts", "state")),
     ]
 
 
@@ -113,21 +145,7 @@ def _graph(
     return cloudwatch.GraphWidget(title=title, width=WIDTH, left=list(left), right=list(right))
 
 
-def _ours(name: str, statistic: str = "Sum") -> cloudwatch.IMetric:
-    return _aws(NAMESPACE, name, SERVICE, statistic)
-
-
 def _aws(namespace: str, name: str, dimensions: dict[str, str], statistic: str) -> cloudwatch.IMetric:
     return cloudwatch.Metric(
         namespace=namespace, metric_name=name, dimensions_map=dimensions, statistic=statistic
-    )
-
-
-def _by(name: str, dimension: str, statistic: str = "Sum") -> cloudwatch.IMetric:
-    """One line for each value that there is, whichever they are."""
-    return cloudwatch.MathExpression(
-        expression=f"SEARCH('{{{NAMESPACE},service,{dimension}}} MetricName=\"{name}\"', '{statistic}', 300)",
-        using_metrics={},
-        label="",
-        period=Duration.minutes(5),
     )

@@ -1,6 +1,7 @@
 """The environment of each function: of what the stack made and what people set, what it reads."""
 
 from infra.budgets import BUDGETS
+from infra.edge import Edge
 from infra.options import ContextError, Options
 from infra.queues import Queues
 from infra.secrets import Secrets
@@ -12,22 +13,18 @@ _QUEUED = f"{_LOOKS} startup webhook"
 _NOVITA = f"{_LOOKS} api reconcile"
 _STEPS = f"{_NOVITA} startup"
 _RULES = f"{_STEPS} dead_letters"
-_DEAD = "api dead_letters"
 
 # Who reads a setting; the same as the functions' own table, which is not imported here but compared.
 READ_BY = {
     "TABLE_NAME": "all",
     "LOG_LEVEL": "all",
-    "POWERTOOLS_SERVICE_NAME": "all",
+    "SERVICE_NAME": "all",
     "TOPIC_ARN": "announce",
-    "CREATE_QUEUE_URL": _STEPS,
+    "CREATE_QUEUE_URL": _RULES,
     "MONITOR_QUEUE_URL": _RULES,
-    "STARTUP_QUEUE_URL": _STEPS,
-    "WEBHOOK_QUEUE_URL": "api webhook reconcile announce",
-    "CREATE_DEAD_QUEUE_URL": _DEAD,
-    "MONITOR_DEAD_QUEUE_URL": _DEAD,
-    "STARTUP_DEAD_QUEUE_URL": _DEAD,
-    "WEBHOOK_DEAD_QUEUE_URL": _DEAD,
+    "STARTUP_QUEUE_URL": _RULES,
+    "WEBHOOK_QUEUE_URL": "api webhook reconcile announce dead_letters",
+    "DEAD_LETTER_QUEUE_URL": f"{_STEPS} webhook",
     "NOVITA_SECRET_ID": _NOVITA,
     "WEBHOOK_SECRET_ID": "api webhook",
     "NOVITA_API_BASE_URL": _NOVITA,
@@ -74,7 +71,10 @@ READ_BY = {
     "ORPHAN_POLICY": "api reconcile",
     "ORPHAN_AGE": "api reconcile",
     "AUTH": "api",
+    "ORIGIN_SECRET_ID": "api",
     "JWT_SCOPE_PREFIX": "api",
+    "REQUESTS_PER_CALLER": "api",
+    "REQUESTS_PER_STRANGER": "api",
     "KEY_CACHE_SECONDS": "api",
     "SECRET_CACHE_SECONDS": f"{_NOVITA} webhook",
 }
@@ -83,7 +83,7 @@ Environments = dict[str, dict[str, str]]  # by function
 
 
 def environments(
-    table: Table, queues: Queues, topic: Topic, secrets: Secrets, options: Options
+    table: Table, queues: Queues, topic: Topic, secrets: Secrets, options: Options, edge: Edge | None
 ) -> Environments:
     made = {
         "TABLE_NAME": table.name,
@@ -92,11 +92,12 @@ def environments(
         "MONITOR_QUEUE_URL": queues.url("monitor"),
         "STARTUP_QUEUE_URL": queues.url("startup"),
         "WEBHOOK_QUEUE_URL": queues.url("webhook"),
-        **{f"{name.upper()}_DEAD_QUEUE_URL": queues.dead_url(name) for name in queues.dead},
+        "DEAD_LETTER_QUEUE_URL": queues.dead.queue_url,
         "NOVITA_SECRET_ID": secrets.novita_arn,
         "WEBHOOK_SECRET_ID": secrets.webhook_arn,
-        "POWERTOOLS_SERVICE_NAME": "ostler",
+        "SERVICE_NAME": options.service,
         "AUTH": options.auth,
+        **({"ORIGIN_SECRET_ID": edge.secret_arn} if edge else {}),
     }
     for name in made.keys() & options.settings.keys():
         raise ContextError(f"settings.{name}", options.settings[name], "the stack sets this itself")

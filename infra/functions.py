@@ -65,6 +65,7 @@ class Functions(Construct):
                 assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
                 inline_policies={"Rights": iam.PolicyDocument(statements=[*may, write_logs])},
             ),
+            reserved_concurrent_executions=self._reserved(name),
             recursive_loop=lambda_.RecursiveLoop.ALLOW if name in CHAINED else None,
             log_group=log_group,
             logging_format=lambda_.LoggingFormat.JSON,
@@ -74,3 +75,7 @@ class Functions(Construct):
         )
         Validations.of(function).acknowledge(Acknowledgment(id="AwsSolutions-L1", reason=WHY_THIS_RUNTIME))
         return function
+
+    def _reserved(self, name: str) -> int | None:
+        """The sweep alone, and only if asked: a new account has none to give."""
+        return self._options.reserve_reconcile or None if name == "reconcile" else None

@@ -19,9 +19,9 @@ class WatchStack(Stack):
     ) -> None:
         super().__init__(scope, construct_id, description="Ostler: alarms and dashboard")
         topic = AlarmTopic(self, "Alarms", email=options.alarm_email).topic
-        alarms = [rule.raised_in(self) for rule in (*OURS, *of_aws(service))]
+        alarms = [rule.raised_in(self, options) for rule in (*OURS, *of_aws(service))]
         for alarm in alarms:
             alarm.add_alarm_action(actions.SnsAction(topic))
             alarm.add_ok_action(actions.SnsAction(topic))
-        Dashboard(self, "Page", service=service, alarms=alarms)
+        Dashboard(self, "Page", service=service, options=options, alarms=alarms)
         CfnOutput(self, "AlarmTopicArn", value=topic.topic_arn)

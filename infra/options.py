@@ -10,8 +10,12 @@ from aws_cdk import RemovalPolicy
 from aws_cdk.aws_logs import RetentionDays
 
 AUTH_MODES = ("keys", "iam", "jwt")
+EDGES = ("none", "cloudfront")
+STAGE = re.compile(r"[a-z][a-z0-9]{0,15}")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 DEFAULTS = {
+    "stage": "prod",
+    "firstDeploy": False,
     "ephemeral": False,
     "MAX_RETRY_ATTEMPTS": 3,
     "MAX_CONCURRENT_JOBS": 10,
@@ -19,6 +23,9 @@ DEFAULTS = {
     "throttleBurst": 100,
     "throttleRate": 50,
     "auth": "keys",
+    "reserveReconcile": 0,
+    "edge": "none",
+    "edgeRateLimit": 1000,
 }
 SETTING_NAME = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
 
@@ -35,12 +42,20 @@ class ContextError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
+    stage: str
     ephemeral: bool
+    first_deploy: bool
     log_retention: RetentionDays
     max_retry_attempts: int
     max_concurrent_jobs: int
     throttle_burst: int
     throttle_rate: int
+    reserve_reconcile: int
+    edge: str
+    edge_rate_limit: int
+    domain_name: str
+    certificate_arn: str
+    subscriber_accounts: tuple[str, ...]
     auth: str
     jwt_issuer: str
     jwt_audience: tuple[str, ...]
@@ -52,10 +67,12 @@ class Options:
 
     @classmethod
     def read(cls, chosen: Callable[[str], Any]) -> "Options":
-        """`chosen` gives what was chosen under a name, or None."""
+        """`chosen` gives what was chosen under a name, or None; what was chosen for the stage comes first."""
+        stage = _stage("stage", chosen("stage") or DEFAULTS["stage"])
+        of_stage = _object("stages", _object("stages", chosen("stages")).get(stage))
 
         def context(name: str) -> Any:
-            value = chosen(name)
+            value = of_stage.get(name, chosen(name))
             return DEFAULTS.get(name) if value is None else value
 
         settings = _settings(context("settings"))
@@ -64,6 +81,8 @@ class Options:
         retries = settings.get("MAX_RETRY_ATTEMPTS", context("MAX_RETRY_ATTEMPTS"))
         jobs = settings.get("MAX_CONCURRENT_JOBS", context("MAX_CONCURRENT_JOBS"))
         return cls(
+            stage=stage,
+            first_deploy=_flag("firstDeploy", context("firstDeploy")),
             ephemeral=_flag("ephemeral", context("ephemeral")),
             log_retention=_retention("logRetention", context("logRetention")),
             max_retry_attempts=_whole("MAX_RETRY_ATTEMPTS", retries, 0, 10),
@@ -71,6 +90,15 @@ class Options:
             max_concurrent_jobs=_whole("MAX_CONCURRENT_JOBS", jobs, 2, 1000),
             throttle_burst=_whole("throttleBurst", context("throttleBurst"), 1, 5000),
             throttle_rate=_whole("throttleRate", context("throttleRate"), 1, 10000),
+            reserve_reconcile=_whole("reserveReconcile", context("reserveReconcile"), 0, 10),
+            edge=_edge(context("edge"), auth),
+            # 10 is the least that WAF takes.
+            edge_rate_limit=_whole("edgeRateLimit", context("edgeRateLimit"), 10, 2_000_000_000),
+            domain_name=_domain("domainName", context("domainName"), context("certificateArn")),
+            certificate_arn=_certificate(
+                "certificateArn", context("certificateArn"), context("domainName"), context("edge")
+            ),
+            subscriber_accounts=_accounts("subscriberAccounts", context("subscriberAccounts")),
             auth=auth,
             jwt_issuer=_address("jwtIssuer", context("jwtIssuer")) if auth == "jwt" else "",
             jwt_audience=_some("jwtAudience", context("jwtAudience")) if auth == "jwt" else (),
@@ -82,9 +110,33 @@ class Options:
         )
 
     @property
+    def name(self) -> str:
+        """Of the deployment, and of its stack: what is there for one stage is named after nobody else's."""
+        return "Ostler" if self.stage == DEFAULTS["stage"] else f"Ostler-{self.stage}"
+
+    @property
+    def watch_name(self) -> str:
+        return self.name.replace("Ostler", "OstlerWatch", 1)
+
+    @property
+    def edge_name(self) -> str:
+        return self.name.replace("Ostler", "OstlerEdge", 1)
+
+    @property
+    def service(self) -> str:
+        """Its name in logs and metrics."""
+        return self.name.lower()
+
+    @property
     def removal(self) -> RemovalPolicy:
-        """What becomes of data when the stack goes."""
-        return RemovalPolicy.DESTROY if self.ephemeral else RemovalPolicy.RETAIN
+        """What becomes of data when the stack goes: it stays, except after a first deploy that failed."""
+        return RemovalPolicy.DESTROY if self.ephemeral else RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+
+    @property
+    def protected(self) -> bool:
+        """Neither the stack nor the table can be deleted by one call. Not yet in the first deploy, since one
+        that failed could not be cleared away; `make deploy` protects both when it went well."""
+        return not self.ephemeral and not self.first_deploy
 
 
 def _flag(name: str, given: object) -> bool:
@@ -145,14 +197,58 @@ def _hex(name: str, given: object) -> str:
     return str(given or "")
 
 
+def _edge(given: object, auth: str) -> str:
+    edge = _one_of("edge", given, EDGES)
+    if edge != "none" and auth == "iam":
+        raise ContextError(
+            "edge", given, "cannot be with auth=iam, whose signatures name the API's own address"
+        )
+    return edge
+
+
+def _domain(name: str, given: object, certificate: object) -> str:
+    if given and not (isinstance(given, str) and re.fullmatch(r"([a-z0-9-]+\.)+[a-z]+", given)):
+        raise ContextError(name, given, "must be the name of a domain")
+    if given and not certificate:
+        raise ContextError(name, given, "needs certificateArn, the certificate of that domain")
+    return str(given or "")
+
+
+def _certificate(name: str, given: object, domain: object, edge: object) -> str:
+    where = "us-east-1" if edge == "cloudfront" else "[a-z0-9-]+"
+    if given and not re.fullmatch(rf"arn:[a-z-]+:acm:{where}:[0-9]+:certificate/.+", str(given)):
+        wanted = "must be the ARN of a certificate in ACM"
+        raise ContextError(name, given, f"{wanted}, in us-east-1" if edge == "cloudfront" else wanted)
+    if given and not domain:
+        raise ContextError(name, given, "needs domainName, the domain that it is for")
+    return str(given or "")
+
+
+def _accounts(name: str, given: object) -> tuple[str, ...]:
+    accounts = _names(name, given)
+    if not all(re.fullmatch(r"[0-9]{12}", account) for account in accounts):
+        raise ContextError(name, given, "must be ids of AWS accounts, of 12 digits each")
+    return accounts
+
+
+def _stage(name: str, given: object) -> str:
+    if not isinstance(given, str) or not STAGE.fullmatch(given):
+        raise ContextError(name, given, "must be 1 to 16 of a-z and 0-9, with a letter first")
+    return given
+
+
 def _settings(given: object) -> dict[str, str]:
+    return {name: _setting(name, value) for name, value in _object("settings", given).items()}
+
+
+def _object(name: str, given: object) -> dict[str, Any]:
     try:
         entries = json.loads(given) if isinstance(given, str) else given or {}
     except ValueError:
-        raise ContextError("settings", given, "must be a JSON object") from None
+        raise ContextError(name, given, "must be a JSON object") from None
     if not isinstance(entries, dict):
-        raise ContextError("settings", given, "must be a JSON object")
-    return {name: _setting(name, value) for name, value in entries.items()}
+        raise ContextError(name, given, "must be a JSON object")
+    return entries
 
 
 def _setting(name: str, value: object) -> str:

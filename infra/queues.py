@@ -1,6 +1,7 @@
-"""The four queues of work, each with its own dead letters and its own bound on concurrency."""
+"""The four queues of work, each with its own bound on concurrency, and one queue for all dead letters."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from aws_cdk import Duration
 from aws_cdk import aws_lambda as lambda_
@@ -20,44 +21,35 @@ FEWEST_AT_ONCE = 2
 # instead of coming back and using up its receives. A step lost meanwhile is sent again by the sweep.
 TIMEOUTS_HIDDEN = 6
 
+# Functions count failures and give a message up themselves. A queue's own maximum is for those that never
+# came so far, by crashes or by throttling, which AWS counts as deliveries; it advises at least 5.
+MORE_DELIVERIES = 4
+
 
 class Queues(Construct):
-    def __init__(self, scope: Construct, construct_id: str, *, max_receives: int) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, max_retries: int) -> None:
         super().__init__(scope, construct_id)
-        self.work: dict[str, sqs.Queue] = {}
-        self.dead: dict[str, sqs.Queue] = {}
-        for name in BATCH_SIZES:
-            self.dead[name] = sqs.Queue(
-                self,
-                f"{name.capitalize()}Dead",
-                encryption=sqs.QueueEncryption.SQS_MANAGED,
-                enforce_ssl=True,
-                retention_period=Duration.days(14),
-                visibility_timeout=Duration.seconds(
-                    TIMEOUTS_HIDDEN * BUDGETS["dead_letters"].timeout_seconds
-                ),
-            )
-            self.work[name] = sqs.Queue(
-                self,
-                name.capitalize(),
-                encryption=sqs.QueueEncryption.SQS_MANAGED,
-                enforce_ssl=True,
-                visibility_timeout=Duration.seconds(TIMEOUTS_HIDDEN * BUDGETS[name].timeout_seconds),
-                dead_letter_queue=sqs.DeadLetterQueue(queue=self.dead[name], max_receive_count=max_receives),
-            )
+        self.dead = self._queue("Dead", "dead_letters", retention_period=Duration.days(14))
+        given_up = sqs.DeadLetterQueue(queue=self.dead, max_receive_count=max_retries + 1 + MORE_DELIVERIES)
+        self.work = {
+            name: self._queue(name.capitalize(), name, dead_letter_queue=given_up) for name in BATCH_SIZES
+        }
+
+    def _queue(self, construct_id: str, consumer: str, **more: Any) -> sqs.Queue:
+        return sqs.Queue(
+            self,
+            construct_id,
+            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            enforce_ssl=True,
+            visibility_timeout=Duration.seconds(TIMEOUTS_HIDDEN * BUDGETS[consumer].timeout_seconds),
+            **more,
+        )
 
     def url(self, name: str) -> str:
         return self.work[name].queue_url
 
-    def dead_url(self, name: str) -> str:
-        return self.dead[name].queue_url
-
     def arns(self, *names: str) -> list[str]:
         return [self.work[name].queue_arn for name in names]
-
-    @property
-    def dead_arns(self) -> list[str]:
-        return [queue.queue_arn for queue in self.dead.values()]
 
     def feed(self, functions: Mapping[str, lambda_.IFunction], max_concurrency: int) -> None:
         for name, batch_size in BATCH_SIZES.items():
@@ -70,12 +62,12 @@ class Queues(Construct):
                 report_batch_item_failures=True,
                 max_concurrency=max_concurrency,
             )
-            lambda_.EventSourceMapping(
-                self,
-                f"{name.capitalize()}DeadSource",
-                target=functions["dead_letters"],
-                event_source_arn=self.dead[name].queue_arn,
-                batch_size=DEAD_LETTERS_AT_A_TIME,
-                report_batch_item_failures=True,
-                max_concurrency=FEWEST_AT_ONCE,
-            )
+        lambda_.EventSourceMapping(
+            self,
+            "DeadSource",
+            target=functions["dead_letters"],
+            event_source_arn=self.dead.queue_arn,
+            batch_size=DEAD_LETTERS_AT_A_TIME,
+            report_batch_item_failures=True,
+            max_concurrency=FEWEST_AT_ONCE,
+        )

@@ -6,6 +6,7 @@ from aws_cdk import CfnOutput, Stack
 from constructs import Construct
 
 from infra.api import Api
+from infra.edge import Edge
 from infra.environment import environments
 from infra.functions import Functions
 from infra.options import Options
@@ -28,19 +29,25 @@ class OstlerStack(Stack):
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, asset: Path, options: Options) -> None:
-        super().__init__(scope, construct_id, description="Ostler: looks after rented GPU machines")
+        super().__init__(
+            scope,
+            construct_id,
+            description="Ostler: looks after rented GPU machines",
+            termination_protection=options.protected,
+        )
 
-        table = Table(self, "Table", removal=options.removal)
-        self.queues = queues = Queues(self, "Queues", max_receives=options.max_retry_attempts + 1)
-        topic = Topic(self, "Topic")
+        table = Table(self, "Table", removal=options.removal, protected=options.protected)
+        self.queues = queues = Queues(self, "Queues", max_retries=options.max_retry_attempts)
+        topic = Topic(self, "Topic", subscriber_accounts=options.subscriber_accounts)
         secrets = Secrets(self, "Secrets", removal=options.removal)
+        edge = Edge(self, "Edge", options=options) if options.edge == "cloudfront" else None
 
         self.functions = functions = Functions(
             self,
             "Functions",
             asset=asset,
-            environments=environments(table, queues, topic, secrets, options),
-            rights=rights(table, queues, topic, secrets),
+            environments=environments(table, queues, topic, secrets, options, edge),
+            rights=rights(table, queues, topic, secrets, edge),
             options=options,
         ).by_name
 
@@ -50,9 +57,10 @@ class OstlerStack(Stack):
         Schedule(self, "Schedule", reconcile=functions["reconcile"])
 
         for name, value in {
-            "ApiUrl": api.url,
+            **self._address(api, edge, options),
             "ApiId": api.id,
             "Auth": options.auth,
+            "Stage": options.stage,
             "TableName": table.name,
             "TopicArn": topic.arn,
             "NovitaSecretId": secrets.novita_arn,
@@ -60,3 +68,11 @@ class OstlerStack(Stack):
             **{f"{name.capitalize()}QueueUrl": queues.url(name) for name in queues.work},
         }.items():
             CfnOutput(self, name, value=value)
+
+    def _address(self, api: Api, edge: Edge | None, options: Options) -> dict[str, str]:
+        """Where callers find it; and, with a domain, what its DNS record has to point to."""
+        own = {"ApiUrl": f"https://{options.domain_name}"} if options.domain_name else {}
+        if edge:
+            name = edge.put_before(api.id).distribution_domain_name
+            return {"ApiUrl": f"https://{name}", **own, **({"DomainTarget": name} if own else {})}
+        return {**own, "DomainTarget": api.serve_under(options)} if own else {"ApiUrl": api.url}

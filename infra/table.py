@@ -29,7 +29,9 @@ UNANNOUNCED = {
 
 
 class Table(Construct):
-    def __init__(self, scope: Construct, construct_id: str, *, removal: RemovalPolicy) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, removal: RemovalPolicy, protected: bool
+    ) -> None:
         super().__init__(scope, construct_id)
         self._table = dynamodb.Table(
             self,
@@ -44,7 +46,7 @@ class Table(Construct):
             time_to_live_attribute="expiresAt",
             stream=dynamodb.StreamViewType.NEW_IMAGE,
             removal_policy=removal,
-            deletion_protection=removal == RemovalPolicy.RETAIN,
+            deletion_protection=protected,
         )
         for name, (partition, sort, sort_type, carried) in INDEXES.items():
             self._table.add_global_secondary_index(

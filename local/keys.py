@@ -2,6 +2,7 @@
 
 import os
 import sys
+from argparse import ArgumentParser
 
 from local.emulator import Emulator
 from local.paths import STATE
@@ -13,7 +14,7 @@ from ops.stack import DeployedStack
 
 @command
 def main() -> int:
-    arguments = parse_arguments("python -m local.keys")
+    arguments = parse_arguments(ArgumentParser("python -m local.keys", description="API keys of `make run`"))
     emulator = Emulator(STATE, Ports.read(os.environ).emulator)
     stack = DeployedStack.read(emulator.client("cloudformation"))
     return run(arguments, emulator.table(stack.table_name))

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
+from functions.shared.domain.messages import MORE_DELIVERIES
 from functions.shared.platform.settings import Settings
 
 CONCURRENCY = "MAX_CONCURRENT_JOBS"
@@ -29,7 +30,7 @@ def adapt_template(
     work = {name: queue for name, queue in _resources(result, "AWS::SQS::Queue") if "RedrivePolicy" in queue}
     if retries := settings.get(RETRIES):
         for queue in work.values():
-            queue["RedrivePolicy"]["maxReceiveCount"] = int(retries) + 1
+            queue["RedrivePolicy"]["maxReceiveCount"] = int(retries) + 1 + MORE_DELIVERIES
     if concurrency := settings.get(CONCURRENCY):
         for source in _properties(result, "AWS::Lambda::EventSourceMapping"):
             if source["EventSourceArn"].get("Fn::GetAtt", [""])[0] in work:

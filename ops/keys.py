@@ -1,8 +1,8 @@
 """API keys: made, listed and revoked. A key is 256 random bits; the table keeps only its SHA-256.
 
-python -m ops.keys create --name ci --scopes read,write
-python -m ops.keys list
-python -m ops.keys revoke key_0123456789ab
+make keys ARGS="create --name ci --scopes read,write"     (or python -m ops.keys create …)
+make keys ARGS=list
+make keys ARGS="revoke key_0123456789ab"
 
 `python -m local.keys` is the same for the copy that `make run` started.
 """
@@ -14,14 +14,13 @@ import secrets
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import boto3
 from boto3.dynamodb.conditions import Key
 
 from ops.command import command
-from ops.stack import DeployedStack
+from ops.target import parse_target, target_parser
 
 SCOPES = ("read", "write", "admin")
 KEY_FORMAT = re.compile(r"ost_[A-Za-z0-9_-]{43}")
@@ -74,15 +73,19 @@ def list_keys(table: Any) -> list[ApiKey]:
     ]
 
 
-def revoke_key(table: Any, key_id: str) -> bool:
-    """False if no such key is active. One in use ends within the time that functions trust it."""
+def revoke_key(table: Any, key_id: str, *, kept: timedelta | None = None) -> bool:
+    """False if no such key is active. One in use ends within the time that functions trust it.
+
+    It stays in the list of keys, unless it is kept for a time only.
+    """
+    expires = int((datetime.now(UTC) + kept).timestamp()) if kept else None
     found = _query(table, Key("lookup").eq("keys") & Key("id").eq(key_id))
     active = [item for item in found if "revokedAt" not in item]
     for item in active:
         table.update_item(
             Key={"pk": item["pk"], "sk": item["sk"]},
-            UpdateExpression="SET revokedAt = :now",
-            ExpressionAttributeValues={":now": _now()},
+            UpdateExpression="SET revokedAt = :now" + (", expiresAt = :expires" if expires else ""),
+            ExpressionAttributeValues={":now": _now(), **({":expires": expires} if expires else {})},
         )
     return bool(active)
 
@@ -118,8 +121,7 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def parse_arguments(prog: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog=prog, description="API keys of Ostler")
+def parse_arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", required=True)
     create = commands.add_parser("create", help="make a key and show it once")
     create.add_argument("--name", required=True, help="whose it is")
@@ -169,9 +171,9 @@ def _scopes(text: str) -> tuple[str, ...]:
 
 @command
 def main() -> int:
-    arguments = parse_arguments("python -m ops.keys")
-    stack = DeployedStack.read(boto3.client("cloudformation"))
-    return run(arguments, boto3.resource("dynamodb").Table(stack.table_name))
+    arguments = parse_arguments(target_parser("python -m ops.keys", "API keys of Ostler"))
+    target = parse_target(arguments)
+    return run(arguments, target.table(target.stack().table_name))
 
 
 if __name__ == "__main__":

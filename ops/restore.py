@@ -1,17 +1,14 @@
 """Puts what a restored table holds into the stack's own: DynamoDB restores into a new table only.
 
-python -m ops.restore --from ostler-restored     (docs/runbook.md says what goes before and after)
+make restore ARGS="--from ostler-restored"     (docs/runbook.md says what goes before and after)
 """
 
-import argparse
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import boto3
-
 from ops.command import command
-from ops.stack import DeployedStack
+from ops.target import parse_target, target_parser
 
 Item = dict[str, Any]
 
@@ -50,12 +47,12 @@ def _key(item: Item) -> tuple[str, str]:
 
 @command
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m ops.restore", description=__doc__)
+    parser = target_parser("python -m ops.restore", __doc__)
     parser.add_argument("--from", dest="source", required=True, help="the table that DynamoDB restored")
     arguments = parser.parse_args()
-    tables = boto3.resource("dynamodb")
-    own = DeployedStack.read(boto3.client("cloudformation")).table_name
-    put, removed = restore_items(tables.Table(own), scan_items(tables.Table(arguments.source)))
+    target = parse_target(arguments)
+    own = target.stack().table_name
+    put, removed = restore_items(target.table(own), scan_items(target.table(arguments.source)))
     print(f"{put} items put into {own}, {removed} removed that {arguments.source} does not have.")
     return 0
 

@@ -18,20 +18,21 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 from typing import Any
 
-import boto3
 import requests
 
 from ops.command import CommandError, RefusalError, command
 from ops.keys import create_key, new_key, revoke_key
 from ops.smoke_client import Auth, Authenticator, ServiceClient, api_key_auth, iam_auth, jwt_auth
 from ops.smoke_purchase import LeakedMachineError, Order, buy_and_delete
-from ops.stack import DeployedStack
+from ops.target import Target, parse_target, target_parser
 
 SCOPES = ("read", "write")
+KEY_KEPT = timedelta(days=30)  # revoked: a test each hour must not fill the table
 
 
 @dataclass(frozen=True)
@@ -141,21 +142,24 @@ def read_order(environment: Mapping[str, str]) -> Order | None:
 
 
 @contextmanager
-def find_service(environment: Mapping[str, str]) -> Iterator[ServiceClient]:
+def find_service(
+    environment: Mapping[str, str], find_target: Callable[[], Target]
+) -> Iterator[ServiceClient]:
     """The one that is named, or the deployed stack."""
     if url := environment.get("OSTLER_URL"):
         auth = environment.get("OSTLER_AUTH") or "keys"
-        yield ServiceClient(url.rstrip("/"), _auth_from(auth, environment))
+        yield ServiceClient(url.rstrip("/"), _auth_from(auth, environment, find_target))
         return
-    stack = DeployedStack.read(boto3.client("cloudformation"))
+    target = find_target()
+    stack = target.stack()
     if stack.auth == "keys":
-        with _temporary_key(stack.table_name) as key:
+        with _temporary_key(target.table(stack.table_name)) as key:
             yield ServiceClient(stack.api_url, api_key_auth(key))
     else:
-        yield ServiceClient(stack.api_url, _auth_from(stack.auth, environment))
+        yield ServiceClient(stack.api_url, _auth_from(stack.auth, environment, lambda: target))
 
 
-def _auth_from(auth: str, environment: Mapping[str, str]) -> Auth:
+def _auth_from(auth: str, environment: Mapping[str, str], find_target: Callable[[], Target]) -> Auth:
     def needed(name: str) -> str:
         if not environment.get(name):
             raise RefusalError(f"a service with auth={auth} needs {name}")
@@ -166,25 +170,25 @@ def _auth_from(auth: str, environment: Mapping[str, str]) -> Auth:
     if auth == "jwt":
         return jwt_auth(needed("OSTLER_TOKEN"))
     if auth == "iam":
-        return iam_auth()
+        return iam_auth(find_target().session)
     raise RefusalError(f"OSTLER_AUTH is {auth}: must be one of keys, jwt, iam")
 
 
 @contextmanager
-def _temporary_key(table_name: str) -> Iterator[str]:
-    table = boto3.resource("dynamodb").Table(table_name)
+def _temporary_key(table: Any) -> Iterator[str]:
     key = new_key()
     key_id = create_key(table, name="smoke test", scopes=SCOPES, key=key).id
     try:
         yield key
     finally:
-        revoke_key(table, key_id)
+        revoke_key(table, key_id, kept=KEY_KEPT)
 
 
 @command
 def main() -> int:
+    arguments = target_parser("python -m ops.smoke", __doc__).parse_args()
     order = read_order(os.environ)
-    with find_service(os.environ) as service:
+    with find_service(os.environ, lambda: parse_target(arguments)) as service:
         print(f"{service.url}, {'buying one machine' if order else 'only looking (SMOKE_BUY=1 buys)'}")
         test = SmokeTest(
             service, os.environ.get("SMOKE_PRODUCT", ""), order, lambda line: print(line, flush=True)

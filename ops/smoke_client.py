@@ -48,9 +48,7 @@ def jwt_auth(token: str) -> Auth:
     return Auth("token", _bearer(token), _bearer("not.a.token"))
 
 
-def iam_auth() -> Auth:
-    """With the credentials and the region that the AWS command line would take."""
-    session = boto3.Session()
+def iam_auth(session: boto3.Session) -> Auth:
     if not (credentials := session.get_credentials()):
         raise NoCredentialsError
     if not (region := session.region_name):

@@ -10,22 +10,30 @@ from typing import Any
 from ops.command import CommandError
 
 STACK_NAME = "Ostler"
+DEFAULT_STAGE = "prod"
+
+
+def stack_name(stage: str) -> str:
+    """As infra/options.py names it, which is not imported here but compared."""
+    return STACK_NAME if stage == DEFAULT_STAGE else f"{STACK_NAME}-{stage}"
 
 
 @dataclass(frozen=True)
 class DeployedStack:
     functions: tuple[str, ...]
     outputs: Mapping[str, str]
+    arn: str = ""
 
     @classmethod
-    def read(cls, cloudformation: Any) -> "DeployedStack":
-        pages = cloudformation.get_paginator("list_stack_resources").paginate(StackName=STACK_NAME)
+    def read(cls, cloudformation: Any, name: str = STACK_NAME) -> "DeployedStack":
+        pages = cloudformation.get_paginator("list_stack_resources").paginate(StackName=name)
         resources = [item for page in pages for item in page["StackResourceSummaries"]]
         functions = [item for item in resources if item["ResourceType"] == "AWS::Lambda::Function"]
-        outputs = cloudformation.describe_stacks(StackName=STACK_NAME)["Stacks"][0].get("Outputs", [])
+        described = cloudformation.describe_stacks(StackName=name)["Stacks"][0]
         return cls(
             functions=tuple(sorted(item["PhysicalResourceId"] for item in functions)),
-            outputs={output["OutputKey"]: output["OutputValue"] for output in outputs},
+            outputs={one["OutputKey"]: one["OutputValue"] for one in described.get("Outputs", [])},
+            arn=described["StackId"],
         )
 
     @property
@@ -54,5 +62,5 @@ class DeployedStack:
 
     def _output(self, name: str) -> str:
         if name not in self.outputs:
-            raise CommandError(f"the stack {STACK_NAME} has no output {name}: did its deploy end well?")
+            raise CommandError(f"the stack has no output {name}: did its deploy end well?")
         return self.outputs[name]

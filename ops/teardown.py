@@ -1,23 +1,23 @@
 """`make teardown`: removes the stacks, but not while machines of ours live that nobody would know of then.
 
 TEARDOWN=force does it all the same, also where Novita does not say what lives. What follows on the
-command line is the command that removes them.
+command line is the CDK's command that removes them.
 """
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import boto3
 from botocore.exceptions import ClientError
 
 from functions.shared.domain.instance.status import Status
+from ops.cdk import run_cdk
 from ops.command import RefusalError, command
 from ops.novita_account import DEFAULT_BASE_URL, NovitaAccount, read_deployment_id
 from ops.stack import DeployedStack
+from ops.target import Target, parse_cdk, say
 
 AT_REST = frozenset({Status.TERMINATED, Status.FAILED})
 
@@ -87,25 +87,46 @@ def _unfinished(table: Any) -> list[str]:
         start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
 
 
-def _novita_key(secret_id: str) -> str:
+def _novita_key(target: Target, secret_id: str) -> str:
     """Empty where it is gone already, as after half a teardown: Novita then refuses to say what lives."""
     try:
-        return str(boto3.client("secretsmanager").get_secret_value(SecretId=secret_id)["SecretString"])
+        return str(target.client("secretsmanager").get_secret_value(SecretId=secret_id)["SecretString"])
     except ClientError as error:
         print(f"ostler: the Novita key cannot be read: {error}", file=sys.stderr)
         return ""
 
 
+def _remove(target: Target, stack: DeployedStack, cdk: list[str]) -> int:
+    """Not protected for as long as that takes; if it is not removed after all, it is as it was before."""
+    cloudformation = target.client("cloudformation")
+    before = cloudformation.describe_stacks(StackName=stack.arn)["Stacks"][0]
+    cloudformation.update_termination_protection(StackName=stack.arn, EnableTerminationProtection=False)
+    try:
+        return run_cdk(target, cdk)
+    finally:
+        if before.get("EnableTerminationProtection") and not _is_removed(cloudformation, stack):
+            cloudformation.update_termination_protection(
+                StackName=stack.arn, EnableTerminationProtection=True
+            )
+
+
+def _is_removed(cloudformation: Any, stack: DeployedStack) -> bool:
+    try:
+        status = cloudformation.describe_stacks(StackName=stack.arn)["Stacks"][0]["StackStatus"]
+    except ClientError:
+        return True
+    return bool(status.startswith("DELETE"))
+
+
 @command
 def main() -> int:
-    stack = DeployedStack.read(boto3.client("cloudformation"))
-    table = boto3.resource("dynamodb").Table(stack.table_name)
+    target, cdk = parse_cdk("python -m ops.teardown", __doc__)
+    stack = target.stack()
+    table = target.table(stack.table_name)
     base_url = os.environ.get("NOVITA_API_BASE_URL") or DEFAULT_BASE_URL
-    teardown = Teardown.read(table, NovitaAccount(_novita_key(stack.novita_secret_id), base_url))
+    teardown = Teardown.read(table, NovitaAccount(_novita_key(target, stack.novita_secret_id), base_url))
     return teardown.run(
-        lambda: subprocess.run(sys.argv[1:]).returncode,
-        force=os.environ.get("TEARDOWN") == "force",
-        say=lambda line: print(line, file=sys.stderr),
+        lambda: _remove(target, stack, cdk), force=os.environ.get("TEARDOWN") == "force", say=say
     )
 
 

@@ -28,7 +28,7 @@ def unit(nodeid: str) -> str:
     name = file.stem.removeprefix("test_")
     if file.parent.name == "infra" and name != "asset":
         return "infra"
-    if file.parent.name == "e2e" and name != "gateway_authorizers":
+    if file.parent.name == "e2e" and name not in ("gateway_authorizers", "two_stages"):
         return "first stack" if name in ON_THE_FIRST_STACK else "second stack"
     return str(file)
 

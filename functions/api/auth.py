@@ -1,16 +1,19 @@
-"""Who is calling and whether they may, before any route: by an API key or by the gateway."""
+"""Who is calling, whether they may and how often, before any route: by an API key or by the gateway."""
 
 import base64
 import binascii
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hmac import compare_digest
 from typing import Any
 
 from functions.api.requests import MAX_BODY_BYTES
-from functions.shared.domain.errors import CallerError
+from functions.shared.domain.errors import CallerError, TooManyRequests
+from functions.shared.domain.resilience import RequestBudget
+from functions.shared.platform.aws import Secrets
 from functions.shared.platform.settings import Settings
-from functions.shared.stores.api_keys import ApiKeys
+from functions.shared.stores.api_keys import ApiKey, ApiKeys
 
 SCOPES = ("read", "write", "admin")
 _IMPLIED = {"read": {"read", "write", "admin"}, "write": {"write", "admin"}, "admin": {"admin"}}
@@ -69,6 +72,7 @@ _OTHER_SCOPES = {
     "write": re.compile(r"GET /api/instances/[^/]+/connection.*"),  # whoever gets in can do anything there
     "read": re.compile(r"POST /api/quotes"),  # it changes nothing
 }
+_ORIGIN_HEADER = "x-origin-verify"  # which CloudFront adds, see infra/edge.py
 _HOW_TO_AUTHENTICATE = {
     "keys": "Give a valid key as `Authorization: Bearer ost_…`",
     "jwt": "Give a token as `Authorization: Bearer …`, at a path under /api/",
@@ -76,46 +80,101 @@ _HOW_TO_AUTHENTICATE = {
 }
 
 
-def authorize(event: Mapping[str, Any], settings: Settings, keys: ApiKeys) -> Caller:
-    """The caller, or UNAUTHORIZED, FORBIDDEN, ROUTE_NOT_FOUND or PAYLOAD_TOO_LARGE."""
-    method, path = event["requestContext"]["http"]["method"], event["rawPath"]  # what the router goes by
-    presented = (event.get("headers") or {}).get("authorization")
-    if path in _OPEN_PATHS:
-        # With another kind of auth the gateway checks nothing here, so that the header proves nothing.
-        return _caller_on_open_path(presented, event, keys) if settings.auth == "keys" else ANONYMOUS
-    caller = (
-        _caller_from_gateway(event, settings)
-        if settings.auth != "keys"
-        else _caller_from_key(presented, keys)
-    )
-    if caller is None:
-        raise CallerError("UNAUTHORIZED", _HOW_TO_AUTHENTICATE[settings.auth])
-    # The router ignores a line break and the case of a method; the rules above would not match them.
-    if not path.isprintable() or method != method.upper():
-        raise no_such_route()
-    needed = scope_for(method, path)
-    if not caller.may(needed):
-        raise CallerError("FORBIDDEN", f"This needs the scope {needed}, which you lack")
-    if _size(event) > MAX_BODY_BYTES:
-        raise CallerError("PAYLOAD_TOO_LARGE", "The body is larger than 1 MB")
-    return caller
+@dataclass(frozen=True)
+class Authorize:
+    """The caller, or UNAUTHORIZED, FORBIDDEN, RATE_LIMIT_EXCEEDED, ROUTE_NOT_FOUND or PAYLOAD_TOO_LARGE."""
+
+    settings: Settings
+    secrets: Secrets
+    api_keys: ApiKeys
+    caller_budget: RequestBudget
+    stranger_budget: RequestBudget
+
+    def __call__(self, event: Mapping[str, Any]) -> Caller:
+        method, path = event["requestContext"]["http"]["method"], event["rawPath"]  # what the router goes by
+        headers = event.get("headers") or {}
+        presented = headers.get("authorization")
+        self._require_edge(headers)
+        if path in _OPEN_PATHS:
+            return self._on_open_path(presented, event)
+        caller = self._identified(event, presented)
+        _spend(self.caller_budget, caller.id)
+        # The router ignores a line break and the case of a method; the rules above would not match them.
+        if not path.isprintable() or method != method.upper():
+            raise no_such_route()
+        needed = scope_for(method, path)
+        if not caller.may(needed):
+            raise CallerError("FORBIDDEN", f"This needs the scope {needed}, which you lack")
+        if _size(event) > MAX_BODY_BYTES:
+            raise CallerError("PAYLOAD_TOO_LARGE", "The body is larger than 1 MB")
+        return caller
+
+    def _on_open_path(self, presented: str | None, event: Mapping[str, Any]) -> Caller:
+        """Only the deep check shows more to holders of a key. Otherwise none is looked at, not even a bad
+        one: whether the service answers must not depend on the table. With another kind of auth the gateway
+        checks nothing here, so that the header proves nothing."""
+        asks_deep = "deep" in (event.get("queryStringParameters") or {})
+        return (self._looked_up(presented) if asks_deep else None) or ANONYMOUS
+
+    def _identified(self, event: Mapping[str, Any], presented: str | None) -> Caller:
+        """Whoever has no valid key or token has few tries: neither the table nor this process is theirs."""
+        known = self._known(event, presented)
+        if known is None:
+            source = self._source(event)
+            _hold_back(self.stranger_budget, source)
+            known = self._looked_up(presented)
+            if known is None:
+                self.stranger_budget.spend(source)
+                raise CallerError("UNAUTHORIZED", _HOW_TO_AUTHENTICATE[self.settings.auth])
+        return known
+
+    def _require_edge(self, headers: Mapping[str, str]) -> None:
+        """Where there is something in front of this that holds strangers back, nobody comes around it."""
+        if not (secret_id := self.settings.origin_secret_id):
+            return
+        shown = headers.get(_ORIGIN_HEADER, "").encode("utf-8", "replace")
+        if not compare_digest(shown, self.secrets.read(secret_id).value.encode()):
+            raise CallerError("FORBIDDEN", "This is not the address of the service")
+
+    def _source(self, event: Mapping[str, Any]) -> str:
+        """The caller's address; behind CloudFront the gateway sees CloudFront, and adds it at the end."""
+        passed = ((event.get("headers") or {}).get("x-forwarded-for") or "").split(",")
+        if self.settings.origin_secret_id and len(passed) > 1:
+            return str(passed[-2].strip())
+        return str(event["requestContext"]["http"].get("sourceIp", ""))
+
+    def _known(self, event: Mapping[str, Any], presented: str | None) -> Caller | None:
+        if self.settings.auth != "keys":
+            return _caller_from_gateway(event, self.settings)
+        return _caller_from_key(self.api_keys.remembered(_bearer(presented)))
+
+    def _looked_up(self, presented: str | None) -> Caller | None:
+        return (
+            _caller_from_key(self.api_keys.find(_bearer(presented))) if self.settings.auth == "keys" else None
+        )
 
 
-def _caller_on_open_path(presented: str | None, event: Mapping[str, Any], keys: ApiKeys) -> Caller:
-    """Only the deep check shows more to holders of a key. Otherwise none is looked at, not even a bad one:
-    whether the service answers must not depend on the table."""
-    asks_deep = "deep" in (event.get("queryStringParameters") or {})
-    return (_caller_from_key(presented, keys) if asks_deep else None) or ANONYMOUS
+def _spend(budget: RequestBudget, caller: str) -> None:
+    _hold_back(budget, caller)
+    budget.spend(caller)
+
+
+def _hold_back(budget: RequestBudget, caller: str) -> None:
+    if wait := budget.wait(caller):
+        raise TooManyRequests("You have asked too often; come back when `Retry-After` says", wait)
 
 
 def no_such_route() -> CallerError:
     return CallerError("ROUTE_NOT_FOUND", "There is no such route; /docs lists them all")
 
 
-def _caller_from_key(presented: str | None, keys: ApiKeys) -> Caller | None:
+def _bearer(presented: str | None) -> str:
     scheme, _, key = (presented or "").partition(" ")
-    found = keys.find(key.strip()) if scheme.lower() == "bearer" else None
-    return Caller(found.id, found.scopes) if found else None
+    return key.strip() if scheme.lower() == "bearer" else ""
+
+
+def _caller_from_key(key: ApiKey | None) -> Caller | None:
+    return Caller(key.id, key.scopes) if key else None
 
 
 def _caller_from_gateway(event: Mapping[str, Any], settings: Settings) -> Caller | None:

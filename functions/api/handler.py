@@ -7,7 +7,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from functions.api import requests as current
 from functions.api.app import build
-from functions.api.auth import authorize
+from functions.api.auth import Authorize
 from functions.api.requests import RequestIds, as_get, as_json, read_ids
 from functions.api.responses import SECURITY_HEADERS, error_response
 from functions.shared.domain.errors import OstlerError, Unavailable
@@ -33,7 +33,7 @@ def _respond(event: dict[str, Any], context: LambdaContext, ids: RequestIds) -> 
     run = wiring("api").invocation(context)
     wired = run.wiring
     try:
-        current.enter(run, authorize(event, wired.settings, wired.api_keys))
+        current.enter(run, run.compose(Authorize)(event))
         return _app.resolve(as_json(event), context)
     except OstlerError as error:
         logger.info("request refused", code=error.code, reason=error.message)

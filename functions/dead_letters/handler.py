@@ -1,4 +1,4 @@
-"""Consumer of the dead-letter queues: a message becomes a record, and an instance that waits for it fails."""
+"""Consumer of the dead-letter queue: a message becomes a record, and an instance that waits for it fails."""
 
 from __future__ import annotations
 
@@ -33,15 +33,13 @@ class StoreDeadLetter:
     job_counts: JobCounts
     policy: Policy
     clock: Callable[[], datetime]
-    dead_queue_urls: Mapping[str, str]
+    queue_urls: Mapping[str, str]
     max_retry_attempts: int
 
-    def __call__(self, message_id: str, dead_queue_arn: str, body: str) -> None:
+    def __call__(self, record: SQSRecord) -> None:
         """The same message may come twice: SQS repeats it if this failed half-way."""
-        failure = self.dead_letters.noted(message_id) or unknown_failure(
-            self.max_retry_attempts + 1, self.clock()
-        )
-        dead_letter = read_dead_letter(message_id, self._queue(dead_queue_arn), body, failure)
+        dead_letter = self._read(record)
+        failure = dead_letter.failure
         about = {"instance_id": dead_letter.instance_id, "delivery_id": dead_letter.delivery_id}
         with correlated(dead_letter.correlation_id, **{name: id_ for name, id_ in about.items() if id_}):
             if self.dead_letters.add(dead_letter):
@@ -53,10 +51,22 @@ class StoreDeadLetter:
             if dead_letter.stops:
                 self._fail(dead_letter, dead_letter.stops)
 
-    def _queue(self, dead_queue_arn: str) -> str:
-        """The queue whose dead letters these are: an ARN and an address end in the same name."""
-        name = dead_queue_arn.rpartition(":")[2]
-        urls = self.dead_queue_urls.items()
+    def _read(self, record: SQSRecord) -> DeadLetter:
+        """Given up by a function, which said whose it is and noted why it failed; or by SQS, which says only
+        where it was. What failed before that is not why the last one died."""
+        message_id = _attribute(record, "messageId")
+        noted = self.dead_letters.noted(message_id) if message_id else None
+        return read_dead_letter(
+            message_id or record.message_id,
+            _attribute(record, "queue") or self._queue_of(record.attributes.dead_letter_queue_source_arn),
+            record.body,
+            noted or unknown_failure(self.max_retry_attempts, self.clock()),
+        )
+
+    def _queue_of(self, arn: str | None) -> str:
+        """An ARN and an address end in the same name."""
+        name = (arn or "").rpartition(":")[2]
+        urls = self.queue_urls.items()
         return next((queue for queue, url in urls if url.rpartition("/")[2] == name), UNKNOWN_QUEUE)
 
     def _fail(self, dead_letter: DeadLetter, queue: Queue) -> None:
@@ -68,12 +78,17 @@ class StoreDeadLetter:
             self.steps.store(leave_to_its_step(record, decision))
 
 
+def _attribute(record: SQSRecord, name: str) -> str | None:
+    given = record.message_attributes[name]
+    return given.string_value if given else None
+
+
 @metered
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     store = wiring("dead_letters").invocation(context).compose(StoreDeadLetter)
 
     def take(record: SQSRecord) -> None:  # Powertools passes it by this name
-        store(record.message_id, record.event_source_arn, record.body)
+        store(record)
 
     processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
     return process_partial_response(  # type: ignore[return-value]  # its stubs promise less than it returns

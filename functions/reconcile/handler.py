@@ -16,7 +16,9 @@ from functions.shared.engine.compare import CompareWithNovita
 from functions.shared.engine.sweep import Sweep
 from functions.shared.platform.observability import (
     CIRCUITS_OPEN,
+    COMPARED,
     DEAD_LETTERS_KEPT,
+    DEAD_LETTERS_NOT_STORED,
     DELETIONS_HELD,
     MACHINES,
     MISSING,
@@ -31,6 +33,7 @@ from functions.shared.platform.observability import (
 from functions.shared.platform.wiring import wiring
 
 if TYPE_CHECKING:
+    from functions.shared.platform.aws import QueueDepths
     from functions.shared.stores.circuits import Circuits
     from functions.shared.stores.jobs import DeadLetters
 
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 class Gauges:
     circuits: Circuits
     dead_letters: DeadLetters
+    queue_depths: QueueDepths
     queue_urls: Mapping[str, str]
     clock: Callable[[], datetime]
 
@@ -46,6 +50,7 @@ class Gauges:
         """Never worth a failure. What Novita did not tell is left out: no number is not the number 0."""
         measure(MACHINES, outcome.known)
         if outcome.fault is None:
+            measure(COMPARED)
             measure(ORPHANS, sum(1 for _ in outcome.of(DifferenceKind.ORPHAN)))
         troubles = {MISSING: outcome.missing, STUCK: outcome.stuck, DELETIONS_HELD: outcome.deletions_held}
         for metric, number in troubles.items():
@@ -55,6 +60,7 @@ class Gauges:
             for circuit in self.circuits.states():
                 measure(CIRCUITS_OPEN, circuit.refuses(self.clock()), by=circuit.name)
             measure(DEAD_LETTERS_KEPT, sum(map(self.dead_letters.count, (*self.queue_urls, UNKNOWN_QUEUE))))
+            measure(DEAD_LETTERS_NOT_STORED, self.queue_depths.dead_letters_not_stored())
         except (ClientError, BotoCoreError) as error:
             logger.warning("not all gauges read", error=type(error).__name__)
 

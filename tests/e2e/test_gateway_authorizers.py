@@ -1,6 +1,7 @@
 """The real template with auth=jwt and auth=iam, deployed: the gateway checks, the function believes it."""
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +21,7 @@ from local.novita.process import running
 from local.ports import Ports
 from ops.smoke import SmokeTest, find_service
 from ops.stack import DeployedStack
+from ops.target import Target
 from tests.e2e.issuer import Issuer, issuing
 from tests.infra.template import synthesise
 
@@ -183,7 +185,7 @@ def test_a_signature_opens_what_iam_policies_say(gateway: Gateway, emulator: Emu
 def _smoke(gateway: Gateway, environment: dict[str, str]) -> list[str]:
     """What it says, without what it found; at the emulator's address, which the stack does not know."""
     said: list[str] = []
-    with find_service(environment) as service:
+    with find_service(environment, lambda: Target.find(os.environ)) as service:
         SmokeTest(replace(service, url=gateway.url), "", None, said.append).run()
     return [line.split(":")[0] if line.startswith("ok") else line for line in said]
 

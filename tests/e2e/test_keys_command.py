@@ -33,9 +33,10 @@ def answered(service: Service, method: str, path: str, key: str) -> int:
 
 def test_a_key_is_made_listed_and_revoked(service: Service) -> None:
     made, key, about = keys("create", "--name", "ci, nightly", "--scopes", "read")
-    key_id = about.split()[0]
+    key_id = about.splitlines()[-1].split()[0]
 
     assert made == 0
+    assert ":stack/Ostler/" in about.splitlines()[0], "which deployment it is for"
     assert answered(service, "GET", "/api/instances", key) == 200
     assert answered(service, "POST", "/api/cache/cleanup", key) == 403
     _, listed, _ = keys("list")

@@ -1,5 +1,6 @@
 """The smoke test for real accounts, tried on the deployed template and the simulator."""
 
+import os
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ from ops.keys import list_keys
 from ops.smoke import SmokeTest, find_service, read_order
 from ops.smoke_client import ServiceClient, api_key_auth
 from ops.smoke_purchase import Order
+from ops.target import Target
 from tests.e2e.service import Service
 
 ORDER = Order(template="107672", max_price=0.5, max_wait_seconds=40)
@@ -86,7 +88,7 @@ def test_buying_without_a_price_cap_is_refused() -> None:
 def test_a_deployed_stack_is_found_with_a_key_for_as_long_as_it_takes(service: Service) -> None:
     table = service.stack.emulator.table(service.stack.table_name)
 
-    with find_service({}) as client:
+    with find_service({}, lambda: Target.find(os.environ)) as client:
         answer = replace(client, url=service.stack.api_url).call("GET", "/api/instances")
         assert answer.status_code == 200
 
@@ -101,6 +103,6 @@ def test_a_deployed_stack_is_found_with_a_key_for_as_long_as_it_takes(service: S
 def test_an_address_without_what_opens_it_is_refused(auth: str, named: str) -> None:
     with (
         pytest.raises(RefusalError, match=named),
-        find_service({"OSTLER_URL": "http://a.example", "OSTLER_AUTH": auth}),
+        find_service({"OSTLER_URL": "http://a.example", "OSTLER_AUTH": auth}, lambda: Target.find({})),
     ):
         pass

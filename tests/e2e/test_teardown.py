@@ -125,7 +125,7 @@ def test_the_command_finds_the_stack_and_removes_it_by_what_it_is_given(
     service: Service, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("NOVITA_API_BASE_URL", service.stack.novita_url)
-    monkeypatch.setattr("sys.argv", ["teardown", "echo", "removed"])
+    monkeypatch.setattr("sys.argv", ["teardown", "--", "echo", "removed"])
     instance_id = service.create()
     service.wait_for(instance_id, "running")
 

@@ -16,6 +16,7 @@ def chosen(tmp_path_factory: pytest.TempPathFactory) -> Template:
     """Everything chosen otherwise, in the strings that `cdk -c` gives."""
     return synthesise(
         tmp_path_factory.mktemp("chosen"),
+        stage="test",
         ephemeral="true",
         MAX_RETRY_ATTEMPTS="5",
         MAX_CONCURRENT_JOBS="2",
@@ -28,11 +29,22 @@ def chosen(tmp_path_factory: pytest.TempPathFactory) -> Template:
         corsOrigins="https://page.example",
         localApiId="0123abcd",
         alarmEmail="on-call@page.example",
+        edge="cloudfront",
+        edgeRateLimit="500",
+        domainName="gpu.page.example",
+        certificateArn="arn:aws:acm:us-east-1:123456789012:certificate/1",
         settings='{"INSTANCE_POLL_INTERVAL": "10", "LOG_LEVEL": "WARNING"}',
     )
 
 
 @pytest.fixture(scope="session")
 def signed(tmp_path_factory: pytest.TempPathFactory) -> Template:
-    """Callers sign with AWS credentials."""
-    return synthesise(tmp_path_factory.mktemp("signed"), auth="iam")
+    """Callers sign with AWS credentials; and what goes with neither of the others."""
+    return synthesise(
+        tmp_path_factory.mktemp("signed"),
+        auth="iam",
+        domainName="gpu.page.example",
+        certificateArn="arn:aws:acm:eu-west-1:123456789012:certificate/1",
+        subscriberAccounts="123456789012,210987654321",
+        reserveReconcile="2",
+    )

@@ -10,26 +10,30 @@ Right = tuple[str, str]  # an action, and what it may be done to
 
 def allowed(template: Template, name: str) -> Iterator[Right]:
     """Every action with every resource, the resource by the readable part of its logical id."""
+    for statement in statements(template, name):
+        if statement["Effect"] == "Allow":
+            for action in _many(statement["Action"]):
+                for resource in _many(statement["Resource"]):
+                    yield action, readable(resource)
+
+
+def statements(template: Template, name: str) -> Iterator[dict[str, Any]]:
     role = template.role(name)
     assert "ManagedPolicyArns" not in role
     for policy in role["Policies"]:
-        for statement in policy["PolicyDocument"]["Statement"]:
-            assert statement["Effect"] == "Allow"
-            for action in _many(statement["Action"]):
-                for resource in _many(statement["Resource"]):
-                    yield action, _readable(resource)
+        yield from policy["PolicyDocument"]["Statement"]
 
 
 def _many(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _readable(resource: Any) -> str:
+def readable(resource: Any) -> str:
     """`Fn::GetAtt [QueuesCreate1234ABCD, Arn]` is QueuesCreate; an index keeps its path."""
     if isinstance(resource, str):
         return resource
     if "Fn::Join" in resource:
-        return "".join(_readable(part) for part in resource["Fn::Join"][1])
+        return "".join(readable(part) for part in resource["Fn::Join"][1])
     if "Ref" in resource:
         return str(resource["Ref"][:-8])
     logical, attribute = resource["Fn::GetAtt"]

@@ -16,6 +16,11 @@ class Template:
     file: Path
 
     @property
+    def name(self) -> str:
+        """Of the stack."""
+        return self.file.name.removesuffix(".template.json")
+
+    @property
     def body(self) -> dict[str, Any]:
         body: dict[str, Any] = json.loads(self.file.read_text())
         return body
@@ -23,7 +28,12 @@ class Template:
     @property
     def watch(self) -> "Template":
         """The stack beside it, of alarms and dashboard."""
-        return Template(self.file.with_name("OstlerWatch.template.json"))
+        return Template(self.file.with_name(self.file.name.replace("Ostler", "OstlerWatch", 1)))
+
+    @property
+    def edge(self) -> "Template":
+        """The stack of rate rules, if there is one."""
+        return Template(self.file.with_name(self.file.name.replace("Ostler", "OstlerEdge", 1)))
 
     def resources(self, kind: str) -> dict[str, dict[str, Any]]:
         return {name: entry for name, entry in self.body["Resources"].items() if entry["Type"] == kind}
@@ -54,26 +64,13 @@ class Template:
         return reference
 
     def sources(self) -> dict[str, Properties]:
-        """Event sources by the name of the function they wake; dead_letters has one for each queue."""
+        """Event sources by the name of the function they wake."""
         names = {
             logical: function["Handler"].split(".")[1]
             for logical, function in self.all("AWS::Lambda::Function").items()
         }
         found = self.all("AWS::Lambda::EventSourceMapping").values()
-        return {
-            name: source
-            for source in found
-            if (name := names[source["FunctionName"]["Ref"]]) != "dead_letters"
-        }
-
-    def dead_letter_sources(self) -> dict[str, Properties]:
-        """The event sources of dead letters, by the queue that these come from."""
-        sources = self.all("AWS::Lambda::EventSourceMapping").values()
-        by_queue = {source["EventSourceArn"]["Fn::GetAtt"][0]: source for source in sources}
-        return {name: by_queue[self.dead_queue_id(name)] for name in QUEUES}
-
-    def dead_queue_id(self, name: str) -> str:
-        return str(self.queue(name)["RedrivePolicy"]["deadLetterTargetArn"]["Fn::GetAtt"][0])
+        return {names[source["FunctionName"]["Ref"]]: source for source in found}
 
 
 def synthesise(folder: Path, **context: object) -> Template:
@@ -84,4 +81,6 @@ def synthesise(folder: Path, **context: object) -> Template:
     code.mkdir()
     (code / "stand_in.py").touch()
     app.build(code, context, str(folder / "out")).synth()
-    return Template(folder / "out" / "Ostler.template.json")
+    stage = context.get("stage", "prod")
+    name = "Ostler" if stage == "prod" else f"Ostler-{stage}"
+    return Template(folder / "out" / f"{name}.template.json")

@@ -38,6 +38,30 @@ def test_requests_are_logged_without_headers_and_query(template: Template) -> No
     assert not any("header" in source or "query" in source.lower() for source in logged.values())
 
 
+def test_the_access_log_takes_no_room_in_the_accounts_policy_and_is_new_for_each_stack(
+    template: Template,
+) -> None:
+    destination = template.one("AWS::ApiGatewayV2::Stage")["AccessLogSettings"]["DestinationArn"]
+    log = template.all("AWS::Logs::LogGroup")[destination["Fn::GetAtt"][0]]
+
+    assert log["LogGroupName"]["Fn::Join"][1][0] == "/aws/vendedlogs/Ostler/access-"
+    assert "AWS::StackId" in json.dumps(log["LogGroupName"])
+
+
+def test_a_domain_of_ones_own_leads_to_the_api(template: Template, signed: Template) -> None:
+    domain = signed.one("AWS::ApiGatewayV2::DomainName")
+    mapping = signed.one("AWS::ApiGatewayV2::ApiMapping")
+
+    assert domain["DomainName"] == "gpu.page.example"
+    assert domain["DomainNameConfigurations"][0]["SecurityPolicy"] == "TLS_1_2"
+    assert mapping["Stage"] == "$default"
+    outputs = signed.body["Outputs"]
+    assert outputs["ApiUrl"]["Value"] == "https://gpu.page.example"
+    assert "RegionalDomainName" in json.dumps(outputs["DomainTarget"]["Value"])
+    assert not template.all("AWS::ApiGatewayV2::DomainName")
+    assert "DomainTarget" not in template.body["Outputs"]
+
+
 def test_keys_are_checked_by_the_function_unless_told_otherwise(template: Template) -> None:
     assert {route["AuthorizationType"] for route in routes(template).values()} == {"NONE"}
     assert template.functions()["api"]["Environment"]["Variables"]["AUTH"] == "keys"

@@ -13,14 +13,15 @@ import app
 from tests.infra.template import Template
 
 
-def test_cfn_lint_finds_nothing(template: Template, chosen: Template) -> None:
+def test_cfn_lint_finds_nothing(template: Template, chosen: Template, signed: Template) -> None:
     command = [str(Path(sys.executable).with_name("cfn-lint")), "--ignore-checks", "W3005"]
 
     done = subprocess.run(
         [
             *command,
             "--template",
-            *(str(one.file) for each in (template, chosen) for one in (each, each.watch)),
+            *(str(one.file) for each in (template, chosen, signed) for one in (each, each.watch)),
+            str(chosen.edge.file),
         ],
         capture_output=True,
         text=True,

@@ -1,10 +1,12 @@
 """Where data lives: the table, its stream, the topic, the secrets; and what becomes of it."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.infra.template import Template
+from tests.infra.template import Template, synthesise
 from tests.unit.tables import INDEXES, projection
 
 KEPT = ("AWS::DynamoDB::Table", "AWS::SecretsManager::Secret", "AWS::Logs::LogGroup")
@@ -89,26 +91,76 @@ def test_the_master_webhook_secret_is_generated_with_room_for_the_previous_one(t
     assert generated["PasswordLength"] == 64
 
 
+def test_other_accounts_may_subscribe_if_they_are_named(template: Template, signed: Template) -> None:
+    def subscribers(of: Template) -> list[dict[str, Any]]:
+        statements = of.one("AWS::SNS::TopicPolicy")["PolicyDocument"]["Statement"]
+        return [one for one in statements if one["Effect"] == "Allow"]
+
+    (allowed,) = subscribers(signed)
+    assert subscribers(template) == []
+    assert allowed["Action"] == "sns:Subscribe"
+    assert "123456789012" in json.dumps(allowed["Principal"])
+    assert "210987654321" in json.dumps(allowed["Principal"])
+
+
 @pytest.mark.parametrize("kind", KEPT)
 def test_data_outlives_the_stack_unless_it_is_ephemeral(
     template: Template, chosen: Template, kind: str
 ) -> None:
-    def fates(of: Template) -> set[str]:
-        return {resource["DeletionPolicy"] for resource in of.resources(kind).values()}
+    def fates(of: Template) -> set[tuple[str, str]]:
+        resources = of.resources(kind).values()
+        return {(resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) for resource in resources}
 
-    assert fates(template) == {"Retain"}
-    assert fates(chosen) == {"Delete"}
+    assert fates(template) == {("RetainExceptOnCreate", "Retain")}, "a first deploy that fails leaves nothing"
+    assert fates(chosen) == {("Delete", "Delete")}
 
 
-def test_an_ephemeral_table_can_be_deleted(chosen: Template) -> None:
-    assert not chosen.one("AWS::DynamoDB::Table")["DeletionProtectionEnabled"]
+def protected(template: Template) -> tuple[bool, bool]:
+    """The table, and the stack."""
+    manifest = json.loads((template.file.parent / "manifest.json").read_text())
+    stack = manifest["artifacts"][template.name]["properties"]
+    return template.one("AWS::DynamoDB::Table")["DeletionProtectionEnabled"], stack["terminationProtection"]
+
+
+def test_neither_the_table_nor_the_stack_is_deleted_by_one_call_unless_it_is_ephemeral(
+    template: Template, chosen: Template
+) -> None:
+    assert protected(template) == (True, True)
+    assert protected(chosen) == (False, False)
+
+
+def test_a_first_deploy_protects_nothing_yet_and_keeps_its_data(tmp_path: Path) -> None:
+    first = synthesise(tmp_path, firstDeploy="true")
+
+    assert protected(first) == (False, False)
+    assert {one["DeletionPolicy"] for one in first.resources("AWS::DynamoDB::Table").values()} == {
+        "RetainExceptOnCreate"
+    }
+
+
+# CloudFormation knows a resource by this name: under another it makes a new, empty one, and forgets the old.
+PINNED = {
+    "AWS::DynamoDB::Table": {"Table710B521B"},
+    "AWS::SecretsManager::Secret": {"SecretsNovitaKeyD282CD20", "SecretsWebhookMaster06735B4D"},
+    "AWS::SNS::Topic": {"Topic85E630E2"},
+}
+PINNED_KEYS = {"AlarmsKey3C2381B3"}
+
+
+@pytest.mark.parametrize("which", ["template", "chosen"])
+def test_what_holds_data_keeps_its_logical_id(which: str, request: pytest.FixtureRequest) -> None:
+    template: Template = request.getfixturevalue(which)
+
+    assert all(ids <= set(template.resources(kind)) for kind, ids in PINNED.items())
+    assert set(template.watch.resources("AWS::KMS::Key")) == PINNED_KEYS
 
 
 def test_the_outputs_say_where_everything_is(template: Template) -> None:
-    assert {name for name in template.body["Outputs"] if not name.startswith("ExportsOutput")} == {
+    assert {name for name in template.body["Outputs"] if not name.startswith("PublishOutput")} == {
         "ApiId",
         "ApiUrl",
         "Auth",
+        "Stage",
         "TableName",
         "TopicArn",
         "NovitaSecretId",

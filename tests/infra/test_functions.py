@@ -71,10 +71,15 @@ def test_whoever_is_fed_by_a_queue_and_sends_to_one_may_go_on_for_longer_than_16
     assert allowed == fed
 
 
-def test_no_concurrency_is_reserved_since_new_accounts_have_none_to_give(template: Template) -> None:
-    functions = template.functions().values()
+def test_no_concurrency_is_reserved_since_new_accounts_have_none_to_give(
+    template: Template, signed: Template
+) -> None:
+    def reserved(of: Template) -> dict[str, int]:
+        given = "ReservedConcurrentExecutions"
+        return {name: one[given] for name, one in of.functions().items() if given in one}
 
-    assert not any("ReservedConcurrentExecutions" in function for function in functions)
+    assert reserved(template) == {}
+    assert reserved(signed) == {"reconcile": 2}, "which was chosen"
 
 
 def test_the_api_answers_before_the_gateway_gives_up(template: Template) -> None:
@@ -107,7 +112,7 @@ def test_a_purchase_is_leased_for_longer_than_its_function_can_live(template: Te
 def test_the_stack_knows_who_reads_a_setting_as_the_functions_do() -> None:
     by = {item.name.upper(): set(item.metadata["by"].split()) for item in fields(Settings)}
 
-    known = {name: set(who.split()) for name, who in READ_BY.items() if not name.startswith("POWERTOOLS_")}
+    known = {name: set(who.split()) for name, who in READ_BY.items()}
 
     assert known == by
 
@@ -124,7 +129,7 @@ def test_a_function_gets_what_it_needs_and_nothing_that_it_does_not_read(
     needed = {item.name.upper() for item in fields(Settings) if item.default is MISSING} & reads(name)
 
     for one in (template, chosen):
-        given = set(one.functions()[name]["Environment"]["Variables"]) - {"POWERTOOLS_SERVICE_NAME"}
+        given = set(one.functions()[name]["Environment"]["Variables"])
 
         assert needed <= given <= reads(name)
 
@@ -139,9 +144,9 @@ def test_what_people_set_reaches_every_function_that_reads_it(chosen: Template) 
         )
 
 
-def test_functions_and_queues_count_the_same_retries(chosen: Template) -> None:
-    assert chosen.functions()["create"]["Environment"]["Variables"]["MAX_RETRY_ATTEMPTS"] == "5"
-    assert chosen.queue("create")["RedrivePolicy"]["maxReceiveCount"] == 6
+@pytest.mark.parametrize("name", ["create", "monitor", "startup", "webhook"])
+def test_functions_count_the_retries_that_were_chosen(chosen: Template, name: str) -> None:
+    assert chosen.functions()[name]["Environment"]["Variables"]["MAX_RETRY_ATTEMPTS"] == "5"
 
 
 def test_one_receiver_never_gets_all_the_workers_for_webhooks(template: Template, chosen: Template) -> None:

@@ -17,7 +17,6 @@ DIMENSIONS = {metric.name: metric.dimension for metric in METRICS}
 # .../lambda/latest/dg/monitoring-metrics-types.html
 OF_AWS = {
     ("AWS/SQS", "ApproximateAgeOfOldestMessage", "QueueName"),
-    ("AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName"),
     ("AWS/ApiGateway", "5xx", "ApiId"),
     ("AWS/Lambda", "Errors", "FunctionName"),
     ("AWS/Lambda", "Throttles", "FunctionName"),
@@ -33,12 +32,9 @@ def alarms(template: Template) -> dict[str, Properties]:
 def watched(alarm: Properties, template: Template) -> tuple[str, str]:
     """The resource whose metric it is: the dimension's name, and the logical id that its value is of."""
     (dimension,) = alarm["Dimensions"]
-    export = dimension["Value"]["Fn::ImportValue"]
-    value = next(
-        output["Value"]
-        for output in template.body["Outputs"].values()
-        if output.get("Export", {}).get("Name") == export
-    )
+    referred = dimension["Value"]["Fn::GetStackOutput"]
+    assert referred["StackName"] == template.name
+    value = template.body["Outputs"][referred["OutputName"]]["Value"]
     return dimension["Name"], value.get("Ref") or value["Fn::GetAtt"][0]
 
 
@@ -69,10 +65,6 @@ def test_every_queue_every_function_and_the_api_are_watched(
 
     for queue in QUEUES:
         assert watched(alarms[f"OldestMessage-{queue}"], template) == ("QueueName", template.queue_id(queue))
-        assert watched(alarms[f"DeadLettersNotStored-{queue}"], template) == (
-            "QueueName",
-            template.dead_queue_id(queue),
-        )
     for name in NAMES:
         assert functions[watched(alarms[f"FunctionErrors-{name}"], template)[1]] == name
     for name in ("api", "reconcile"):
@@ -92,9 +84,9 @@ def test_a_message_may_be_as_old_as_the_longest_delay_and_one_crash_make_it(
 
 def test_missing_data_is_judged_by_what_its_absence_means(alarms: dict[str, Properties]) -> None:
     judged = {name: alarm["TreatMissingData"] for name, alarm in alarms.items()}
-    states = {"CircuitOpen", "Orphans", "StepsLate"}
+    states = {"CircuitOpen", "Orphans", "StepsLate", "DeadLettersNotStored"}
 
-    assert judged.pop("ReconcilerSilent") == "breaching"
+    assert {judged.pop(name) for name in ("ReconcilerSilent", "NotCompared")} == {"breaching"}
     assert {judged.pop(name) for name in states} == {"ignore"}
     assert set(judged.values()) == {"notBreaching"}
 
@@ -137,7 +129,7 @@ def test_the_dashboard_shows_only_what_is_measured_and_nearly_all_of_it(template
     body = json.dumps(template.watch.one("AWS::CloudWatch::Dashboard")["DashboardBody"])
     shown = re.sub(r'\\+"', '"', body)
     single = set(re.findall(r'\["Ostler","(\w+)"', shown))
-    searched = set(re.findall(r'\{Ostler,service,(\w+)\} MetricName="(\w+)"', shown))
+    searched = set(re.findall(r'\{Ostler,service,(\w+)\} MetricName="(\w+)" service="ostler"', shown))
 
     assert single <= DIMENSIONS.keys()
     assert all(DIMENSIONS[name] == dimension for dimension, name in searched)
@@ -162,5 +154,52 @@ def test_the_runbook_has_a_chapter_for_every_alarm_and_no_other(alarms: dict[str
 
 
 def test_the_service_needs_nothing_of_the_stack_that_watches_it(template: Template) -> None:
-    assert "Fn::ImportValue" not in json.dumps(template.body)
+    assert "Fn::GetStackOutput" not in json.dumps(template.body)
     assert "AWS::CloudWatch" not in json.dumps(template.body)
+
+
+def test_the_service_can_replace_what_the_alarms_watch(template: Template) -> None:
+    """An export that another stack imports could not be changed before that stack is gone."""
+    assert not any("Export" in output for output in template.body["Outputs"].values())
+    assert "Fn::ImportValue" not in json.dumps(template.watch.body)
+
+
+def test_two_stages_share_no_name(template: Template, chosen: Template) -> None:
+    def names(of: Template) -> set[str]:
+        alarms = of.watch.all("AWS::CloudWatch::Alarm").values()
+        dashboard = of.watch.one("AWS::CloudWatch::Dashboard")["DashboardName"]
+        return {of.name, of.watch.name, json.dumps(dashboard), *(one["AlarmName"] for one in alarms)}
+
+    assert names(template).isdisjoint(names(chosen))
+    assert {"Ostler", "OstlerWatch", "Ostler-DeadLetters"} < names(template)
+    assert {"Ostler-test", "OstlerWatch-test", "Ostler-test-DeadLetters"} < names(chosen)
+
+
+def test_a_dashboard_is_named_after_its_region_since_an_account_has_them_for_all(template: Template) -> None:
+    name = template.watch.one("AWS::CloudWatch::Dashboard")["DashboardName"]
+
+    assert name == {"Fn::Join": ["", ["Ostler-", {"Ref": "AWS::Region"}]]}
+
+
+def test_a_stage_measures_and_is_judged_under_a_name_of_its_own(chosen: Template) -> None:
+    written = {one["Environment"]["Variables"]["SERVICE_NAME"] for one in chosen.functions().values()}
+    alarms = chosen.watch.all("AWS::CloudWatch::Alarm").values()
+    judged = {
+        dimension["Value"]
+        for alarm in alarms
+        for dimension in alarm["Dimensions"]
+        if dimension["Name"] == "service"
+    }
+    shown = json.dumps(chosen.watch.one("AWS::CloudWatch::Dashboard")["DashboardBody"])
+
+    assert written == judged == {"ostler-test"}
+    assert not re.search(r"(service\W+)ostler\b(?!-test)", shown)
+
+
+def test_no_physical_name_is_given_that_a_second_stage_could_meet(template: Template) -> None:
+    """What CloudFormation names itself is unique; what is named here has the deployment's name in it."""
+    named = ("TableName", "QueueName", "TopicName", "FunctionName", "RoleName", "Name", "BucketName")
+
+    for resource in template.body["Resources"].values():
+        given = {name for name in named if isinstance(resource.get("Properties", {}).get(name), str)}
+        assert given <= ({"Name"} if resource["Type"] == "AWS::ApiGatewayV2::Api" else set())

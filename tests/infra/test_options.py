@@ -15,7 +15,21 @@ def read(**context: object) -> Options:
     return Options.read(context.get)
 
 
+CERTIFICATE = "arn:aws:acm:us-east-1:123456789012:certificate/1"
 BAD = [
+    ("reserveReconcile", "-1"),
+    ("edge", "fastly"),
+    ("edgeRateLimit", "9"),
+    ("domainName", "not a domain"),
+    ("domainName", "gpu.page.example"),
+    ("certificateArn", "certificate/1"),
+    ("certificateArn", CERTIFICATE),
+    ("subscriberAccounts", "1234"),
+    ("stage", "Dev"),
+    ("stage", "my-stage"),
+    ("stages", "dev"),
+    ("stages", {"prod": ["iam"]}),
+    ("firstDeploy", "yes"),
     ("ephemeral", "perhaps"),
     ("logRetention", "30"),
     ("MAX_RETRY_ATTEMPTS", "-1"),
@@ -81,12 +95,44 @@ def test_tokens_need_an_issuer_and_an_audience(missing: str) -> None:
         read(**{**complete, missing: ""})
 
 
+def test_signatures_do_not_go_through_cloudfront() -> None:
+    with pytest.raises(ContextError, match="context edge is 'cloudfront': cannot be with auth=iam"):
+        read(auth="iam", edge="cloudfront")
+
+
+def test_a_certificate_for_cloudfront_is_in_the_one_region_that_it_takes_them_from() -> None:
+    elsewhere = CERTIFICATE.replace("us-east-1", "eu-west-1")
+
+    assert read(domainName="gpu.page.example", certificateArn=elsewhere).certificate_arn == elsewhere
+    with pytest.raises(ContextError, match=r"certificateArn .* in us-east-1"):
+        read(domainName="gpu.page.example", certificateArn=elsewhere, edge="cloudfront")
+
+
 def test_settings_may_be_an_object_or_its_json() -> None:
     assert read(settings={"POLL": 10}).settings == read(settings='{"POLL": "10"}').settings == {"POLL": "10"}
 
 
 def test_retries_given_as_a_setting_count_for_the_queues_too() -> None:
     assert read(settings={"MAX_RETRY_ATTEMPTS": "7"}).max_retry_attempts == 7
+
+
+def test_a_stage_has_choices_of_its_own_before_those_for_all() -> None:
+    chosen = {"auth": "iam", "MAX_CONCURRENT_JOBS": 20, "stages": {"dev": {"MAX_CONCURRENT_JOBS": 2}}}
+
+    dev, prod = read(stage="dev", **chosen), read(**chosen)
+
+    assert (dev.auth, dev.max_concurrent_jobs) == ("iam", 2)
+    assert (prod.stage, prod.auth, prod.max_concurrent_jobs) == ("prod", "iam", 20)
+
+
+@pytest.mark.parametrize(
+    ("stage", "names"),
+    [("prod", ("Ostler", "OstlerWatch", "ostler")), ("dev", ("Ostler-dev", "OstlerWatch-dev", "ostler-dev"))],
+)
+def test_what_a_stage_is_called(stage: str, names: tuple[str, str, str]) -> None:
+    options = read(stage=stage)
+
+    assert (options.name, options.watch_name, options.service) == names
 
 
 def choose(folder: Path, monkeypatch: pytest.MonkeyPatch, **context: object) -> None:
@@ -117,7 +163,7 @@ def test_a_bad_value_ends_the_app_with_one_clear_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     choose(tmp_path, monkeypatch, MAX_CONCURRENT_JOBS="1")
-    monkeypatch.setattr(asset, "build", lambda: tmp_path)
+    monkeypatch.setattr(asset, "build", lambda **_: tmp_path)
 
     with pytest.raises(SystemExit) as ended:
         app.main()

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.infra.principals import may
 from tests.infra.roles import allowed
 from tests.infra.template import NAMES, Template
 
@@ -39,35 +40,32 @@ def secret(name: str) -> set[tuple[str, str]]:
 
 
 def step(queue: str) -> set[tuple[str, str]]:
-    return table(*ITEMS, "Query") | indexes("due") | send(*STEPS) | secret("NovitaKey") | consume(queue)
+    sent = send(*STEPS, "Dead")
+    return table(*ITEMS, "Query") | indexes("due") | sent | secret("NovitaKey") | consume(queue)
 
 
 EXPECTED = {
     "api": table(*ITEMS, "Query", "BatchGetItem", "DeleteItem")
     | indexes("due", "listed", "status", "lookup", "fleet")
     | send(*EVERY_QUEUE)
-    | on(
-        "sqs",
-        ["GetQueueAttributes"],
-        *(f"Queues{queue}{end}" for queue in EVERY_QUEUE for end in ("", "Dead")),
-    )
+    | on("sqs", ["GetQueueAttributes"], *(f"Queues{queue}" for queue in (*EVERY_QUEUE, "Dead")))
     | secret("NovitaKey")
     | secret("WebhookMaster"),
     "create": step("Create") | indexes("fleet"),
     "monitor": step("Monitor"),
     "startup": step("Startup"),
-    "webhook": table(*ITEMS) | send("Webhook") | secret("WebhookMaster") | consume("Webhook"),
+    "webhook": table("GetItem", "UpdateItem")
+    | send("Webhook", "Dead")
+    | secret("WebhookMaster")
+    | consume("Webhook"),
     "reconcile": table(*ITEMS, "BatchGetItem")
     | indexes("due", "status", "fleet")
     | send(*EVERY_QUEUE)
+    | on("sqs", ["GetQueueAttributes"], "QueuesDead")
     | secret("NovitaKey"),
     "dead_letters": table(*ITEMS)
     | send("Monitor")
-    | on(
-        "sqs",
-        ["ReceiveMessage", "DeleteMessage", "GetQueueAttributes"],
-        *(f"Queues{queue}Dead" for queue in EVERY_QUEUE),
-    ),
+    | on("sqs", ["ReceiveMessage", "DeleteMessage", "GetQueueAttributes"], "QueuesDead"),
     "announce": on(
         "dynamodb", ["DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"], "Table.stream"
     )
@@ -91,6 +89,46 @@ def test_no_wildcard_without_a_reason(template: Template, name: str) -> None:
     wildcards = {(name, *pair) for pair in allowed(template, name) if "*" in "".join(pair)}
 
     assert wildcards <= NEEDED_WILDCARDS.keys()
+
+
+WRITES = ["PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem"]
+READS = ["GetItem", "BatchGetItem", "Query"]
+KEY = "key#0123abcd"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_function_can_put_change_or_delete_an_api_key(template: Template, name: str) -> None:
+    assert not any(may(template, name, f"dynamodb:{write}", KEY) for write in WRITES)
+    assert not may(template, name, "dynamodb:PutItem", "inst_1", KEY), "nor among others, in a transaction"
+    assert may(template, name, "dynamodb:UpdateItem", "inst_1"), "what it is there for goes on"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_api_alone_can_read_an_api_key_and_nobody_lists_them(template: Template, name: str) -> None:
+    reads = {read for read in READS if may(template, name, f"dynamodb:{read}", KEY)}
+    listed = may(template, name, "dynamodb:Query", "keys", resource="Table/index/lookup")
+
+    assert reads == ({*READS} if name == "api" else set())
+    assert not listed
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_only_those_who_may_need_it_first_write_the_deployments_id(template: Template, name: str) -> None:
+    writes = {write for write in WRITES if may(template, name, f"dynamodb:{write}", "deployment")}
+
+    assert bool(writes) is (name in ("api", "create", "reconcile"))
+    assert name == "announce" or may(template, name, "dynamodb:GetItem", "deployment")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_only_the_api_writes_budgets(template: Template, name: str) -> None:
+    writes = {write for write in WRITES if may(template, name, f"dynamodb:{write}", "budget#all")}
+
+    assert bool(writes) is (name == "api")
+
+
+def test_the_api_looks_other_things_up(template: Template) -> None:
+    assert may(template, "api", "dynamodb:Query", "dead", resource="Table/index/lookup")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -23,7 +23,7 @@ from functions.dead_letters.handler import handler as handle_dead_letters
 from functions.monitor.handler import handler as monitor
 from functions.reconcile.handler import handler as reconcile
 from functions.shared.domain.instance.record import Instance
-from functions.shared.domain.messages import StepMessage
+from functions.shared.domain.messages import MORE_DELIVERIES, StepMessage
 from functions.shared.platform import wiring
 from functions.shared.stores.instances import read_record
 from functions.shared.stores.table import unmarshal
@@ -76,6 +76,7 @@ class Harness:
         self.wire = Wire()
         self._overdue: tuple[datetime | None, int] = (None, 0)  # what has not moved, and how often not
         self.announcing = True
+        self.source_ip = "192.0.2.1"  # of callers
         # Whether an invocation about this instance begins in a new environment.
         self.cold: Callable[[str], bool] = lambda _: False
         self.dynamodb, self.sqs, self.sns, self._secrets = (
@@ -84,13 +85,13 @@ class Harness:
         name = f"harness-{uuid4().hex[:12]}"
         self.table_name = name
         self.dynamodb.create_table(TableName=name, **table)
-        self.dead_queues = {queue: self._queue(f"{name}-{queue}-dead") for queue in CONSUMERS}
-        receives = int(settings.get("MAX_RETRY_ATTEMPTS", "3")) + 1
+        self.dead_letter_queue = self._queue(f"{name}-dead")
+        receives = int(settings.get("MAX_RETRY_ATTEMPTS", "3")) + 1 + MORE_DELIVERIES
         self.queues = {
             queue: self._queue(
                 f"{name}-{queue}",
                 RedrivePolicy=json.dumps(
-                    {"deadLetterTargetArn": f"{_ARN}{name}-{queue}-dead", "maxReceiveCount": receives}
+                    {"deadLetterTargetArn": f"{_ARN}{name}-dead", "maxReceiveCount": receives}
                 ),
             )
             for queue in CONSUMERS
@@ -104,13 +105,16 @@ class Harness:
             "TABLE_NAME": name,
             "TOPIC_ARN": self.topic,
             **{f"{queue.upper()}_QUEUE_URL": url for queue, url in self.queues.items()},
-            **{f"{queue.upper()}_DEAD_QUEUE_URL": url for queue, url in self.dead_queues.items()},
+            "DEAD_LETTER_QUEUE_URL": self.dead_letter_queue,
             "NOVITA_SECRET_ID": f"{name}-novita",
             "WEBHOOK_SECRET_ID": f"{name}-webhook",
             "NOVITA_API_BASE_URL": simulator.api_url,
             "OUTBOUND_ALLOW_CIDRS": "127.0.0.1/32",
             "NOVITA_RATE_LIMIT": "10000",
             "SWEEP_GRACE_SECONDS": "0",
+            # Time stands still here while a test asks a thousand times.
+            "REQUESTS_PER_CALLER": "1000000",
+            "REQUESTS_PER_STRANGER": "1000000",
             **settings,
         }
         self.table = _tables(emulator).Table(name)
@@ -198,7 +202,7 @@ class Harness:
             "queryStringParameters": dict(part.split("=", 1) for part in query.split("&") if part),
             "headers": {name: value for name, value in given.items() if value is not None},
             "requestContext": {
-                "http": {"method": method, "path": route},
+                "http": {"method": method, "path": route, "sourceIp": self.source_ip},
                 "stage": "$default",
                 "requestId": "gateway",
             },
@@ -262,37 +266,52 @@ class Harness:
             self.sqs.delete_message(QueueUrl=self.queues[queue], ReceiptHandle=handle)
         return True
 
+    def give_up(self, queue: str, body: str) -> None:
+        """As a function does with what failed for the last time."""
+        attributes = {"queue": queue, "messageId": str(uuid4())}
+        self.sqs.send_message(
+            QueueUrl=self.dead_letter_queue,
+            MessageBody=body,
+            MessageAttributes={
+                name: {"DataType": "String", "StringValue": value} for name, value in attributes.items()
+            },
+        )
+
     def handle_dead_letters(self) -> int:
         """Hand every dead letter to the function that keeps them."""
-        stored = 0
-        for queue, url in self.dead_queues.items():
-            answer = self.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, AttributeNames=["All"])
-            for message in answer.get("Messages", []):
-                record = self.as_received(
-                    f"{queue}-dead",
-                    message["Body"],
-                    messageId=message["MessageId"],
-                    attributes=message["Attributes"],
-                )
-                about = _subject(message["Body"])
-                self._begin_invocation(about)
-                try:
-                    with self.wire.handling("dead_letters", about):
-                        failures = handle_dead_letters({"Records": [record]}, Context())["batchItemFailures"]
-                except Killed:
-                    self.restart()
-                    failures = [record]
-                handle = {"QueueUrl": url, "ReceiptHandle": message["ReceiptHandle"]}
-                if failures:  # it is there again
-                    self.sqs.change_message_visibility(**handle, VisibilityTimeout=0)
-                    self._failed = True
-                else:
-                    self.sqs.delete_message(**handle)
-                    stored += 1
+        stored, url = 0, self.dead_letter_queue
+        answer = self.sqs.receive_message(
+            QueueUrl=url, MaxNumberOfMessages=10, AttributeNames=["All"], MessageAttributeNames=["All"]
+        )
+        for message in answer.get("Messages", []):
+            given = message.get("MessageAttributes", {}).items()
+            record = self.as_received(
+                "dead",
+                message["Body"],
+                messageId=message["MessageId"],
+                attributes=message["Attributes"],
+                messageAttributes={name: {"stringValue": one["StringValue"]} for name, one in given},
+            )
+            about = _subject(message["Body"])
+            self._begin_invocation(about)
+            try:
+                with self.wire.handling("dead_letters", about):
+                    failures = handle_dead_letters({"Records": [record]}, Context())["batchItemFailures"]
+            except Killed:
+                self.restart()
+                failures = [record]
+            handle = {"QueueUrl": url, "ReceiptHandle": message["ReceiptHandle"]}
+            if failures:  # it is there again
+                self.sqs.change_message_visibility(**handle, VisibilityTimeout=0)
+                self._failed = True
+            else:
+                self.sqs.delete_message(**handle)
+                stored += 1
         return stored
 
     def redeliver(self, queue: str, record: dict[str, Any]) -> None:
         """What SQS does when a function has died: the message is there again."""
+        self._failed = True
         if not record["receiptHandle"]:
             return
         self.sqs.change_message_visibility(
@@ -311,8 +330,9 @@ class Harness:
                 for record in records:
                     self.handle(queue, record)
                 handled += len(records)
-        if self._failed:  # perhaps for the last time
+        if self._failed or "dead" in self.wire.has_messages:  # perhaps SQS gave it up, or a function did
             self._failed = False
+            self.wire.has_messages.discard("dead")
             handled += self.handle_dead_letters()
         return handled + (self.announce() if self.wire.news and self.announcing else 0)
 
@@ -330,7 +350,11 @@ class Harness:
         self.handle(record.queue, self.as_received(record.queue, message.as_json()))
 
     def as_received(self, queue: str, body: str, attempt: int = 1, **more: Any) -> dict[str, Any]:
+        """From `<queue>-dead`: one that SQS made a dead letter of the queue."""
         attributes = {"ApproximateReceiveCount": str(attempt), "SentTimestamp": "0"}
+        if queue.endswith("-dead"):
+            source, _, queue = queue.rpartition("-")
+            attributes["DeadLetterQueueSourceArn"] = f"{_ARN}{self.table_name}-{source}"
         return {
             "messageId": str(uuid4()),
             "receiptHandle": "",

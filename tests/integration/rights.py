@@ -61,9 +61,9 @@ def _resource(service: str, params: Mapping[str, Any]) -> str:
     if service == "dynamodb":
         return f"Table/index/{params['IndexName']}" if "IndexName" in params else "Table"
     if service == "sqs":
-        parts = re.search(r"-(create|monitor|startup|webhook)(-dead)?$", params["QueueUrl"])
-        assert parts, params["QueueUrl"]
-        return f"Queues{parts[1].capitalize()}{'Dead' if parts[2] else ''}"
+        name = re.search(r"-(create|monitor|startup|webhook|dead)$", params["QueueUrl"])
+        assert name, params["QueueUrl"]
+        return f"Queues{name[1].capitalize()}"
     if service == "secretsmanager":
         return _SECRETS[params["SecretId"].rpartition("-")[2]]
     assert service == "sns"

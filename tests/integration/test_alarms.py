@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -57,12 +58,14 @@ def watch(alarms: dict[str, Alarm], measured: Measured) -> Watch:
 def test_every_alarm_on_our_own_metrics_is_made_to_fire_here(alarms: dict[str, Alarm]) -> None:
     assert alarms.keys() == {
         "DeadLetters",
+        "DeadLettersNotStored",
         "CircuitOpen",
         "Orphans",
         "Missing",
         "CleanupStuck",
         "DeletionsHeld",
         "ReconcilerSilent",
+        "NotCompared",
         "StepsLate",
         "EventsLate",
         "AccountRefused",
@@ -91,6 +94,45 @@ def test_a_dead_letter_raises_an_alarm(build: Build, watch: Watch) -> None:
     on_call.minutes(6)
     assert "DeadLetters" not in on_call.raised(), "told once; the record stays"
     assert on_call.metrics.of("DeadLettersKept")[-1] == 1
+
+
+def test_a_dead_letter_that_nobody_takes_raises_an_alarm(harness: Harness, watch: Watch) -> None:
+    on_call = watch(harness)
+    harness.give_up("create", "x")
+
+    on_call.minutes(10)
+    assert "DeadLettersNotStored" not in on_call.raised(), "not yet too long"
+    on_call.minutes(5)
+
+    assert "DeadLettersNotStored" in on_call.raised()
+    harness.handle_dead_letters()
+    on_call.minutes(5)
+    assert "DeadLettersNotStored" not in on_call.raised()
+
+
+def test_a_dead_letter_that_keeps_failing_raises_an_alarm_though_it_is_never_seen_waiting(
+    harness: Harness, watch: Watch
+) -> None:
+    on_call = watch(harness)
+    harness.give_up("create", "x")
+
+    def take_and_fail() -> None:
+        """Lambda takes it as soon as it is there, and it stays hidden long after the function has failed."""
+        taken = harness.sqs.receive_message(QueueUrl=harness.dead_letter_queue, VisibilityTimeout=180)
+        for message in taken.get("Messages", []):
+            received = harness.as_received("create-dead", message["Body"])
+            assert not dead_letters.handle_dead_letters(harness, received)
+
+    def fail(made: Made) -> None:
+        if made.handler == "dead_letters":
+            raise RuntimeError
+
+    harness.wire.before = fail
+    take_and_fail()
+
+    on_call.minutes(15, take_and_fail)
+
+    assert "DeadLettersNotStored" in on_call.raised()
 
 
 def test_a_circuit_that_stays_open_raises_an_alarm(build: Build, watch: Watch) -> None:
@@ -212,6 +254,41 @@ def test_a_sweep_that_fails_is_a_silent_one(harness: Harness, watch: Watch) -> N
     harness.wire.before = None
 
     assert "ReconcilerSilent" in on_call.raised()
+
+
+UNREADABLE = {
+    "refused": {"status": 400},
+    "too many calls": {"status": 429},
+    "no slot": {"status": 429, "retryAfter": 3600, "times": 1},
+    "an outage": {"status": 503},
+}
+
+
+@pytest.mark.parametrize("fault", UNREADABLE.values(), ids=UNREADABLE.keys())
+def test_a_list_that_cannot_be_read_raises_an_alarm(
+    harness: Harness, watch: Watch, fault: dict[str, Any]
+) -> None:
+    on_call = watch(harness)
+    on_call.minutes(15)
+    assert not any(on_call.history("NotCompared"))
+    harness.simulator.fault("status", "/gpu/instances", **fault)
+
+    on_call.minutes(30)
+
+    assert "NotCompared" in on_call.raised()
+    assert "ReconcilerSilent" not in on_call.raised(), "the rest of the sweep goes on"
+
+
+def test_one_comparison_ends_it(harness: Harness, watch: Watch) -> None:
+    on_call = watch(harness)
+    harness.simulator.fault("status", "/gpu/instances", status=400)
+    on_call.minutes(15)
+    assert "NotCompared" in on_call.raised()
+
+    harness.simulator.clear_faults()
+    on_call.minutes(5)
+
+    assert "NotCompared" not in on_call.raised()
 
 
 def test_steps_that_nobody_takes_raise_an_alarm(harness: Harness, watch: Watch) -> None:

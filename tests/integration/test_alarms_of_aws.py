@@ -47,7 +47,7 @@ def visible(harness: Harness, url: str) -> float:
 
 
 def test_every_alarm_on_what_aws_measures_is_made_to_fire_here(alarms: Alarms) -> None:
-    of_queues = {f"{kind}-{queue}" for kind in ("OldestMessage", "DeadLettersNotStored") for queue in QUEUES}
+    of_queues = {f"OldestMessage-{queue}" for queue in QUEUES}
     of_functions = {f"FunctionErrors-{name}" for name in NAMES}
 
     assert alarms.keys() == of_queues | of_functions | {
@@ -74,18 +74,6 @@ def test_a_message_that_nobody_takes_raises_an_alarm(harness: Harness, alarms: A
 
     assert raised[-1]
     assert not any(raised[:5]), "a delay and its retries are no reason"
-
-
-@pytest.mark.parametrize("queue", QUEUES)
-def test_a_dead_letter_that_nobody_buries_raises_an_alarm(
-    harness: Harness, alarms: Alarms, queue: str
-) -> None:
-    url, alarm = harness.dead_queues[queue], alarms[f"DeadLettersNotStored-{queue}"]
-    harness.sqs.send_message(QueueUrl=url, MessageBody="x")
-
-    assert history(harness, alarm, 15, lambda _: visible(harness, url))[-1]
-    harness.handle_dead_letters()
-    assert not any(history(harness, alarm, 15, lambda _: visible(harness, url)))
 
 
 @pytest.fixture

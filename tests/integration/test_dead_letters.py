@@ -1,25 +1,30 @@
 """Messages that fail for the last time: kept with their reason, and fatal where they must be."""
 
-from typing import Any
-
 import pytest
 from botocore.exceptions import ClientError
 
 from functions.shared.domain.instance.status import Status
-from functions.shared.domain.messages import StepMessage, read_dead_letter, unknown_failure
+from functions.shared.domain.messages import (
+    MORE_DELIVERIES,
+    StepMessage,
+    read_dead_letter,
+    unknown_failure,
+)
 from functions.shared.stores.table import unmarshal
 from tests.integration.conftest import Build
 from tests.integration.dead_letters import (
+    break_purchases,
     dead,
     dead_items,
     deliver_all,
     failed_create,
     handle_dead_letters,
+    mend_purchases,
     redrive,
     send,
 )
 from tests.integration.harness import Harness
-from tests.integration.wire import Made
+from tests.integration.wire import Killed, Made
 
 DAY = 86_400
 
@@ -188,23 +193,101 @@ def test_a_function_that_dies_says_nothing_and_the_letter_says_so(harness: Harne
 
     (dead_letter,) = dead(harness)
     assert "without saying why" in dead_letter["reason"]["message"]
-    assert dead_letter["attempts"] == 4
+    assert dead_letter["attempts"] == 4 + MORE_DELIVERIES
     assert "error" not in dead_letter
 
 
-def test_only_the_last_attempt_notes_why_and_is_not_waited_for(harness: Harness) -> None:
-    def failures() -> list[Any]:
-        return [unmarshal(one) for one in harness.items() if one["sk"]["S"] == "failure"]
+def test_failures_of_a_message_are_counted_with_why_and_the_last_one_ends_it(harness: Harness) -> None:
+    def fail() -> bool:
+        return harness.handle("create", harness.as_received("create", "none of ours", messageId="it"))
 
-    for attempt in (1, 3):
-        harness.handle("create", harness.as_received("create", "none of ours", attempt))
-    assert failures() == []
+    assert [fail() for _ in range(3)] == [False, False, False]
+    assert not harness.handle_dead_letters()
+    assert fail(), "given up, so that the queue is done with it"
 
-    harness.handle("create", harness.as_received("create", "none of ours", 4, messageId="last"))
-
-    (note,) = failures()
-    assert (note["pk"], note["error"], note["attempts"]) == ("failure#last", "UnreadableMessage", 4)
+    (note,) = [unmarshal(one) for one in harness.items() if one["sk"]["S"] == "failure"]
+    assert (note["pk"], note["error"], note["attempts"]) == ("failure#it", "UnreadableMessage", 4)
     assert note["expiresAt"] == pytest.approx(harness.now().timestamp() + DAY, abs=2)
+    assert harness.handle_dead_letters() == 1
+    (dead_letter,) = dead(harness)
+    assert (dead_letter["id"], dead_letter["queue"], dead_letter["attempts"]) == ("dead_it", "create", 4)
+    _, stats = harness.call("GET", "/api/jobs/stats")
+    assert stats["jobs"]["create"] == {"completed": 0, "retried": 4, "failed": 1}
+
+
+def test_deliveries_that_never_reached_the_function_are_no_failures(harness: Harness) -> None:
+    """Throttled before it began, which SQS counts all the same."""
+    instance_id = harness.create()
+    for _ in range(MORE_DELIVERIES):
+        assert harness.receive("create", VisibilityTimeout=0)
+    break_purchases(harness)
+    for _ in range(3):
+        (record,) = harness.receive("create")
+        assert not harness.handle("create", record)
+    mend_purchases(harness)
+
+    harness.settle()
+
+    assert dead(harness) == []
+    assert harness.record(instance_id).status is Status.RUNNING
+
+
+def test_a_message_that_kills_its_function_is_ended_by_the_queue(harness: Harness) -> None:
+    instance_id = harness.create()
+    harness.wire.before = _die_in_create
+
+    deliver_all(harness)
+
+    harness.wire.before = None
+    (dead_letter,) = dead(harness)
+    assert (dead_letter["queue"], dead_letter["instanceId"]) == ("create", instance_id)
+    assert dead_letter["attempts"] == 4 + MORE_DELIVERIES
+    assert "without saying why" in dead_letter["reason"]["message"]
+
+
+def test_where_failures_cannot_be_counted_the_queue_ends_it(harness: Harness) -> None:
+    def refuse(made: Made) -> None:
+        if "failure/failure" in made.name:
+            raise ClientError({"Error": {"Code": "ThrottlingException"}}, "UpdateItem")
+
+    harness.wire.before = refuse
+    send(harness, "startup", "none of ours")
+    deliver_all(harness)
+    harness.wire.before = None
+
+    (dead_letter,) = dead(harness)
+    assert (dead_letter["queue"], dead_letter["body"]) == ("startup", "none of ours")
+
+
+def test_a_message_whose_function_died_after_giving_it_up_is_one_dead_letter(harness: Harness) -> None:
+    def die_once(made: Made) -> None:
+        if made.name == "SendMessage dead":
+            harness.wire.after = None
+            raise Killed
+
+    harness.wire.after = die_once
+    send(harness, "monitor", "none of ours")
+
+    deliver_all(harness)
+
+    assert harness.wire.after is None
+    assert [one["queue"] for one in dead(harness)] == ["monitor"]
+    _, stats = harness.call("GET", "/api/jobs/stats")
+    assert stats["jobs"]["monitor"]["failed"] == 1
+
+
+def test_a_dead_letter_that_cannot_be_queued_comes_back(harness: Harness) -> None:
+    def refuse(made: Made) -> None:
+        if made.name == "SendMessage dead":
+            harness.wire.before = None
+            raise ClientError({"Error": {"Code": "ServiceUnavailable"}}, "SendMessage")
+
+    harness.wire.before = refuse
+    send(harness, "monitor", "none of ours")
+
+    deliver_all(harness)
+
+    assert [one["attempts"] for one in dead(harness)] == [5]
 
 
 def test_the_same_letter_twice_is_one_record_and_counted_once(harness: Harness) -> None:
@@ -242,7 +325,7 @@ def test_a_step_that_dies_again_and_again_in_monitor_is_one_record(harness: Harn
 def test_a_letter_that_was_redriven_stays_so_when_another_of_its_step_comes(harness: Harness) -> None:
     dead_letters, step = harness.wiring.dead_letters, StepMessage("inst_1", "t", "c").as_json()
     first, second = (
-        read_dead_letter(name, "monitor", step, unknown_failure(4, harness.now())) for name in ("m1", "m2")
+        read_dead_letter(name, "monitor", step, unknown_failure(3, harness.now())) for name in ("m1", "m2")
     )
     assert dead_letters.add(first)
     harness.wiring.table.transact([dead_letters.redriven(first, harness.now())])
@@ -282,6 +365,11 @@ def test_dead_letters_are_listed_newest_first_in_pages(harness: Harness) -> None
     assert "nextCursor" not in third
     assert harness.call("GET", "/api/jobs/dead?cursor=made-up")[1]["error"]["code"] == "INVALID_CURSOR"
     assert harness.call("GET", "/api/jobs/dead?limit=0")[0] == 400
+
+
+def _die_in_create(made: Made) -> None:
+    if made.handler == "create":
+        raise Killed
 
 
 def _refuse_transactions(made: Made) -> None:

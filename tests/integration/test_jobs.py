@@ -42,15 +42,17 @@ def test_depth_in_flight_and_delayed_are_the_queues_own(harness: Harness) -> Non
         assert (shown["depth"], shown["inFlight"], shown["delayed"]) == (2, 1, 1)
 
 
-def test_dead_counts_what_is_stored_and_what_is_not_yet_but_not_what_was_redriven(harness: Harness) -> None:
+def test_dead_counts_what_is_stored_by_its_queue_but_not_what_was_redriven(harness: Harness) -> None:
     instance_id = harness.create()
-    harness.sqs.send_message(QueueUrl=harness.dead_queues["create"], MessageBody="x")
-    harness.sqs.send_message(QueueUrl=harness.dead_queues["webhook"], MessageBody="x")
+    harness.give_up("create", "x")
+    harness.give_up("webhook", "x")
     harness.handle_dead_letters()
     message = StepMessage(instance_id, harness.record(instance_id).token, "c")
-    harness.sqs.send_message(QueueUrl=harness.dead_queues["create"], MessageBody=message.as_json())
-    assert _dead(harness) == {"create": 2, "monitor": 0, "startup": 0, "webhook": 1}
+    harness.give_up("create", message.as_json())
+    assert _dead(harness) == {"create": 1, "monitor": 0, "startup": 0, "webhook": 1}
+    assert stats(harness)["deadLettersNotStored"] == 1
     harness.handle_dead_letters()
+    assert stats(harness)["deadLettersNotStored"] == 0
     assert _dead(harness) == {"create": 2, "monitor": 0, "startup": 0, "webhook": 1}
     assert harness.record(instance_id).status is Status.FAILED
 

@@ -233,5 +233,5 @@ def _dying(harness: Harness, name: str) -> str:
     for record in harness.receive("create"):
         harness.sqs.delete_message(QueueUrl=harness.queues["create"], ReceiptHandle=record["receiptHandle"])
     message = StepMessage(instance_id, harness.record(instance_id).token, "c")
-    harness.sqs.send_message(QueueUrl=harness.dead_queues["create"], MessageBody=message.as_json())
+    harness.give_up("create", message.as_json())
     return instance_id

@@ -168,4 +168,4 @@ def test_a_quiet_sweep_tells_few_metrics(harness: Harness, measured: Measured) -
     harness.sweep()
     harness.sweep()
 
-    assert len({(one.metric, one.dimensions) for one in metrics.points}) == 14
+    assert len({(one.metric, one.dimensions) for one in metrics.points}) == 16

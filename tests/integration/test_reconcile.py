@@ -179,7 +179,7 @@ def test_what_is_kept_for_a_time_says_until_when_and_nothing_else_goes(harness: 
     harness.call("PUT", f"/api/instances/{instance_id}/last-used")
     harness.settle()
     harness.handle("monitor", harness.as_received("monitor", "none of ours", 4))
-    harness.sqs.send_message(QueueUrl=harness.dead_queues["monitor"], MessageBody="x")
+    harness.give_up("monitor", "x")
     harness.handle_dead_letters()
     orphan = put(harness, new_instance_id(harness.now()))
     harness.advance(5)

@@ -21,7 +21,7 @@ _LOGS = "Lambda writes the function's log with the function's role"
 NEVER_ASKED = {
     "sqs:ReceiveMessage": _SOURCE,
     "sqs:DeleteMessage": _SOURCE,
-    "sqs:GetQueueAttributes": _SOURCE,  # the API asks for them itself
+    "sqs:GetQueueAttributes": _SOURCE,
     "dynamodb:DescribeStream": _STREAM,
     "dynamodb:GetRecords": _STREAM,
     "dynamodb:GetShardIterator": _STREAM,
@@ -30,8 +30,12 @@ NEVER_ASKED = {
     "logs:PutLogEvents": _LOGS,
 }
 
+# Who asks for it all the same.
+ASKED = {("api", "sqs:GetQueueAttributes"), ("reconcile", "sqs:GetQueueAttributes")}
+
 # Settings that the life below does not read, and why a function declares them all the same.
 NOT_READ = {
+    "service_name": "read where a function begins, by what the harness replaces",
     "log_level": "read where a function begins, by what the harness replaces",
     "jwt_scope_prefix": "read by the API with auth=jwt alone, see tests/unit/api/test_gateway_callers.py",
 }
@@ -51,7 +55,7 @@ def test_every_right_is_used_and_every_setting_read_or_has_its_reason(
         (name, right)
         for name, role in roles.items()
         for right in role - used[name]
-        if right[0] not in NEVER_ASKED or (name, right[0]) == ("api", "sqs:GetQueueAttributes")
+        if right[0] not in NEVER_ASKED or (name, right[0]) in ASKED
     }
     assert unused == set()
     read = harness.wire.settings_read.by_function
@@ -70,10 +74,8 @@ def test_a_transaction_needs_the_rights_of_its_items_and_an_index_its_own() -> N
     }
     assert of("Query", IndexName="due") == {("dynamodb:Query", "Table/index/due")}
     assert of("Query") == {("dynamodb:Query", "Table")}
-    dead = "http://127.0.0.1:4566/000000000000/harness-0a-create-dead"
-    assert set(needs("sqs", "SendMessageBatch", {"QueueUrl": dead})) == {
-        ("sqs:SendMessage", "QueuesCreateDead")
-    }
+    dead = "http://127.0.0.1:4566/000000000000/harness-0a-dead"
+    assert set(needs("sqs", "SendMessageBatch", {"QueueUrl": dead})) == {("sqs:SendMessage", "QueuesDead")}
 
 
 def _live_through(harness: Harness) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import requests
 
-from functions.shared.domain.messages import DeliveryMessage, StepMessage
+from functions.shared.domain.messages import MORE_DELIVERIES, DeliveryMessage, StepMessage
 from local.paths import ROOT
 from local.ports import Ports
 from local.stack import LocalStack
@@ -105,7 +105,7 @@ def test_settings_reach_the_functions_and_the_queues(tmp_path: Path) -> None:
         assert reached == dict.fromkeys(read_by, value)
     (limit,) = [each["ScalingConfig"] for each in sources if each["EventSourceArn"] == queue["QueueArn"]]
     assert limit == {"MaximumConcurrency": 3}
-    assert int(json.loads(queue["RedrivePolicy"])["maxReceiveCount"]) == 2
+    assert int(json.loads(queue["RedrivePolicy"])["maxReceiveCount"]) == 2 + MORE_DELIVERIES
 
 
 def test_a_second_copy_with_the_same_folder_is_refused(

@@ -3,6 +3,7 @@
 from copy import deepcopy
 from typing import Any
 
+from functions.shared.domain.messages import MORE_DELIVERIES
 from local.template import adapt_template
 
 TEMPLATE: dict[str, Any] = {
@@ -20,7 +21,7 @@ TEMPLATE: dict[str, Any] = {
             },
         },
         "Dead": {"Type": "AWS::SQS::Queue", "Properties": {}},
-        "Work": {"Type": "AWS::SQS::Queue", "Properties": {"RedrivePolicy": {"maxReceiveCount": 4}}},
+        "Work": {"Type": "AWS::SQS::Queue", "Properties": {"RedrivePolicy": {"maxReceiveCount": 8}}},
         "Source": {
             "Type": "AWS::Lambda::EventSourceMapping",
             "Properties": {
@@ -67,7 +68,7 @@ def test_the_two_settings_of_queues_reach_them() -> None:
     assert changed["Source"]["Properties"]["ScalingConfig"]["MaximumConcurrency"] == 3
     assert changed["DeadSource"] == TEMPLATE["Resources"]["DeadSource"]
     assert changed["Stream"] == TEMPLATE["Resources"]["Stream"]
-    assert changed["Work"]["Properties"]["RedrivePolicy"]["maxReceiveCount"] == 1
+    assert changed["Work"]["Properties"]["RedrivePolicy"]["maxReceiveCount"] == 1 + MORE_DELIVERIES
     variables = changed["Create"]["Properties"]["Environment"]["Variables"]
     assert variables["MAX_RETRY_ATTEMPTS"] == "0"
     assert "MAX_CONCURRENT_JOBS" not in variables

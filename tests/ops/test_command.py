@@ -7,19 +7,20 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from ops import after_deploy, keys, restore, smoke, teardown
-from ops.command import CommandError, command
+from ops import cdk, deploy, keys, restore, smoke, teardown
+from ops.command import CommandError, RefusalError, command
 from ops.stack import DeployedStack
 
 COMMANDS = [
-    (after_deploy.main, []),
+    (cdk.main, ["--", "echo", "bootstrapped"]),
+    (deploy.main, ["--", "echo", "deployed"]),
     (keys.main, ["list"]),
     (restore.main, ["--from", "ostler-restored"]),
     (smoke.main, []),
-    (teardown.main, ["echo", "removed"]),
+    (teardown.main, ["--", "echo", "removed"]),
 ]
 each_command = pytest.mark.parametrize(
-    ("main", "arguments"), COMMANDS, ids=["after_deploy", "keys", "restore", "smoke", "teardown"]
+    ("main", "arguments"), COMMANDS, ids=["cdk", "deploy", "keys", "restore", "smoke", "teardown"]
 )
 
 
@@ -65,6 +66,34 @@ def test_no_credentials_are_one_line(
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
 
     assert ran(main, arguments, monkeypatch, capfd) == (1, "ostler: Unable to locate credentials\n")
+
+
+@each_command
+@pytest.mark.parametrize(
+    ("environment", "why"),
+    [
+        ({"AWS_REGION": "eu-west-1", "AWS_DEFAULT_REGION": "us-east-1"}, "AWS_REGION is eu-west-1 and"),
+        (
+            {"AWS_REGION": "eu-west-1", "AWS_PROFILE": "prod", "AWS_ACCESS_KEY_ID": "x"},
+            "AWS_PROFILE is prod and AWS_ACCESS_KEY_ID is set too",
+        ),
+    ],
+)
+def test_what_the_cdk_and_boto3_would_read_differently_is_refused_by_every_command(
+    main: Callable[[], int],
+    arguments: list[str],
+    environment: dict[str, str],
+    why: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+    code, said = ran(main, arguments, monkeypatch, capfd)
+
+    assert code == RefusalError.exit_code
+    assert said.startswith(f"ostler: {why}")
 
 
 def test_what_aws_refuses_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:

@@ -41,6 +41,7 @@ class SweepsView(TypedDict):
 
 class JobStatsView(TypedDict):
     queues: dict[str, QueueView]
+    deadLettersNotStored: int
     jobs: dict[str, JobView]
     sweeps: SweepsView
 
@@ -76,8 +77,9 @@ class RedrivenView(TypedDict):
     summary="Queues, and jobs done and failed",
     description=(
         "`depth`, `inFlight` and `delayed` are SQS's own, approximate numbers. `dead` counts dead letters "
-        "that nobody has redriven. `oldestAgeSeconds` is how long the longest overdue step (or webhook "
-        "attempt) of that queue has been overdue, by the index of what is due: SQS itself tells no age. "
+        "that nobody has redriven; `deadLettersNotStored` are on their way there. `oldestAgeSeconds` "
+        "is how long the longest overdue step (or webhook attempt) of that queue has been overdue, by the "
+        "index of what is due: SQS itself tells no age. "
         "A job is a message: `completed` were handled, `retried` are attempts that failed, `failed` became "
         "dead letters. `sweeps` counts comparisons with Novita that were not completed."
     ),
@@ -87,6 +89,7 @@ def stats() -> JobStatsView:
     read = use_case(ReadJobs)
     return {
         "queues": {name: _queue(state) for name, state in read.queues().items()},
+        "deadLettersNotStored": read.dead_letters_not_stored(),
         "jobs": cast("dict[str, JobView]", read.jobs()),
         "sweeps": cast("SweepsView", read.sweeps()),
     }

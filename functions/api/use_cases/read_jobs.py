@@ -42,11 +42,14 @@ class ReadJobs:
         return {
             queue: QueueState(
                 self.queue_depths.of(queue),
-                self.queue_depths.not_stored_yet(queue) + self.dead_letters.count(queue),
+                self.dead_letters.count(queue),
                 ages.get(queue, timedelta()),
             )
             for queue in self.queue_depths.queues
         }
+
+    def dead_letters_not_stored(self) -> int:
+        return self.queue_depths.dead_letters_not_stored()
 
     def jobs(self) -> dict[str, dict[str, int]]:
         return {queue: self._counted(queue, _COUNTED) for queue in self.queue_depths.queues}

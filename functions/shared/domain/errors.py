@@ -4,7 +4,8 @@ OstlerError
 ├── CallerError            the caller: another request would be answered
 │   ├── ValidationFailed   one entry for each bad field
 │   ├── NotFound           no such instance, template, product ...
-│   └── Conflict           not in this status, already under way
+│   ├── Conflict           not in this status, already under way
+│   └── TooManyRequests    the same one later
 ├── NovitaRefused          nobody here: Novita said no and would say it again, so the instance fails
 │   ├── NoCapacity         the next offer may still be had
 │   ├── ImageAuthRefused   the image's registry auth was perhaps not taken by its id: nothing was bought
@@ -80,6 +81,13 @@ class NotFound(CallerError):
 
 class Conflict(CallerError):
     pass
+
+
+class TooManyRequests(CallerError):
+    retryable = True
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        super().__init__("RATE_LIMIT_EXCEEDED", message, retry_after=retry_after)
 
 
 class NovitaRefused(OstlerError):
@@ -174,7 +182,7 @@ CODES: dict[str, str] = {
     "INVALID_TEMPLATE_ENTRYPOINT": "The template's entry point is too long.",
     "INVALID_TEMPLATE_CUDA_VERSION": "The template's CUDA version is too long.",
     "INVALID_TEMPLATE_ENV": "The template has an environment variable that Novita would refuse.",
-    "RATE_LIMIT_EXCEEDED": "Too many calls to Novita for now; `Retry-After` says when to come back.",
+    "RATE_LIMIT_EXCEEDED": "Too many calls to Novita, or requests of yours; see `Retry-After`.",
     "NOVITA_REJECTED": "Novita refused; `details.reason` has its word for it.",
     "NOVITA_AUTHENTICATION_FAILED": "Novita does not accept this deployment's key.",
     "NOVITA_UNAVAILABLE": "Novita does not answer, or answers with errors.",

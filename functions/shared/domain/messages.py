@@ -87,6 +87,10 @@ WEBHOOK_QUEUE = "webhook"
 UNKNOWN_QUEUE = "unknown"  # a queue that is none of ours
 _SHOWN_CHARACTERS = 500
 
+# How often a queue hands out a message beyond the failures that are allowed: AWS also counts deliveries that
+# were throttled before the function began, and those that it did not live to fail.
+MORE_DELIVERIES = 4
+
 
 @dataclass(frozen=True)
 class JobFailure:
@@ -94,7 +98,7 @@ class JobFailure:
 
     error: str  # the exception's class; empty where nobody lived to name it
     fault: Fault
-    attempts: int
+    attempts: int  # that failed; where nobody lived to fail, that were made
     at: datetime
 
 
@@ -147,7 +151,7 @@ def read_dead_letter(message_id: str, queue: str, body: str, failure: JobFailure
     )
 
 
-def unknown_failure(attempts: int, now: datetime) -> JobFailure:
-    """Of a function that died in its last attempt: out of time, out of memory, or never begun."""
+def unknown_failure(max_retry_attempts: int, now: datetime) -> JobFailure:
+    """Of a message that SQS gave up: functions died over it, out of time or out of memory, or never began."""
     fault = Fault("INTERNAL_ERROR", "The function ended without saying why, as when it runs out of time")
-    return JobFailure("", fault, attempts, now)
+    return JobFailure("", fault, max_retry_attempts + 1 + MORE_DELIVERIES, now)

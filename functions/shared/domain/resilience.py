@@ -1,4 +1,4 @@
-"""When calls may go out and be tried again: circuits, back-off and Retry-After, as functions of the time."""
+"""When calls may go out, come in and be tried again: circuits, back-off, budgets, by what the clock says."""
 
 import random
 from collections.abc import Callable
@@ -257,3 +257,34 @@ def _until(text: str, now: datetime) -> float | None:
     except (ValueError, OverflowError):
         return None
     return (when.replace(tzinfo=when.tzinfo or UTC) - now).total_seconds()
+
+
+_BURST_SECONDS = 10  # so much of a budget may come at once
+_MOST_CALLERS = 10_000
+
+
+class RequestBudget:
+    """So many requests a minute for each caller, counted in this process: without a write or a read."""
+
+    def __init__(self, per_minute: int, clock: Callable[[], datetime]) -> None:
+        self._per_second = per_minute / 60
+        self._most = max(1.0, self._per_second * _BURST_SECONDS)
+        self._clock = clock
+        self._left: dict[str, tuple[datetime, float]] = {}  # the last one to spend is the last one here
+
+    def wait(self, caller: str) -> float:
+        """Seconds until the caller has one left, or 0."""
+        return max(0.0, 1 - self._now_left(caller)) / self._per_second
+
+    def spend(self, caller: str) -> None:
+        left = self._now_left(caller) - 1
+        self._left.pop(caller, None)
+        if len(self._left) >= _MOST_CALLERS:
+            del self._left[next(iter(self._left))]
+        self._left[caller] = (self._clock(), left)
+
+    def _now_left(self, caller: str) -> float:
+        if (known := self._left.get(caller)) is None:
+            return self._most
+        since, left = known
+        return min(self._most, left + (self._clock() - since).total_seconds() * self._per_second)

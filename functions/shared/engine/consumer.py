@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 
 from functions.shared.domain.errors import Fault, OstlerError
 from functions.shared.domain.instance.record import Queue
-from functions.shared.domain.messages import JobFailure, StepMessage, correlation_of
+from functions.shared.domain.messages import StepMessage, correlation_of
 from functions.shared.domain.resilience import retry_wait
 from functions.shared.platform.observability import correlated, logger
 
@@ -27,28 +27,31 @@ class _Processor(BatchProcessor):
         super().__init__(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
         self._wiring = wiring
         self._queue = queue
+        self.given_up = 0
 
     def failure_handler(self, record: SQSRecord, exception: Any) -> Any:
-        """Failing, unlike waiting, is counted: after the last retry SQS makes it a dead letter."""
+        """Failing, unlike waiting, is counted: after the last retry it is a dead letter, and done here."""
         with correlated(correlation_of(record.body)):
-            self._fail(record, exception)
+            if self._ends(record, exception):
+                self.given_up += 1
+                return "fail", str(exception[1]), record
         return super().failure_handler(record, exception)
 
-    def _fail(self, record: SQSRecord, exception: Any) -> None:
-        attempt = int(record.attributes.approximate_receive_count)
+    def _ends(self, record: SQSRecord, exception: Any) -> bool:
+        """By failures, not by deliveries, of which SQS also counts those that were throttled. Where failures
+        cannot be counted, or nobody lives to count them, the queue's own maximum ends it."""
+        wired, settings, error = self._wiring, self._wiring.settings, exception[1]
+        failures = wired.dead_letters.count_failure(
+            record.message_id, type(error).__name__, failure_fault(error), wired.clock()
+        )
+        attempt = failures or int(record.attributes.approximate_receive_count)
         logger.error("message failed", exc_info=exception, attempt=attempt)
-        wired = self._wiring
-        if attempt > wired.settings.max_retry_attempts:
-            failure = JobFailure(
-                type(exception[1]).__name__, failure_fault(exception[1]), attempt, wired.clock()
-            )
-            wired.dead_letters.note(record.message_id, failure)
-            wait = 0.0  # there is nothing left to wait for
-        else:
-            wait = retry_wait(
-                attempt, base=wired.settings.retry_base_seconds, cap=wired.settings.retry_cap_seconds
-            )
+        last = failures is not None and failures > settings.max_retry_attempts
+        if last and wired.queues.give_up(self._queue, record.message_id, record.body):
+            return True
+        wait = retry_wait(attempt, base=settings.retry_base_seconds, cap=settings.retry_cap_seconds)
         wired.queues.put_back(self._queue, record.receipt_handle, wait)
+        return False
 
 
 def failure_fault(error: BaseException) -> Fault:
@@ -68,10 +71,11 @@ def consume(
     def take(record: SQSRecord) -> None:  # Powertools passes it by this name
         step(record.body)
 
+    processor = _Processor(run.wiring, queue)
     response: dict[str, Any] = process_partial_response(  # type: ignore[assignment]  # stubs that promise less
-        event=event, record_handler=take, processor=_Processor(run.wiring, queue), context=context
+        event=event, record_handler=take, processor=processor, context=context
     )
-    failed = len(response["batchItemFailures"])
+    failed = len(response["batchItemFailures"]) + processor.given_up
     run.job_counts.add(queue, completed=len(event["Records"]) - failed, retried=failed)
     return response
 

@@ -37,6 +37,23 @@ class Queues:
             return False
         return True
 
+    def give_up(self, queue: str, message_id: str, body: str) -> bool:
+        """Make it a dead letter, with the id that its failures are counted under."""
+        attributes = {"queue": queue, "messageId": message_id}
+        try:
+            self._client.send_message(
+                QueueUrl=self._url("dead_letter"),
+                MessageBody=body,
+                DelaySeconds=0,
+                MessageAttributes={
+                    name: {"DataType": "String", "StringValue": value} for name, value in attributes.items()
+                },
+            )
+        except (ClientError, BotoCoreError) as error:
+            logger.warning("dead letter not queued", queue=queue, error=type(error).__name__)
+            return False
+        return True
+
     def put_back(self, queue: str, receipt_handle: str, wait_seconds: float) -> None:
         """Let a failed message come back after the wait; if SQS will not, its own time-out does it."""
         try:
@@ -57,10 +74,10 @@ class QueueDepth:
 
 
 class QueueDepths:
-    def __init__(self, client: "SQSClient", urls: Mapping[str, str], dead_urls: Mapping[str, str]) -> None:
+    def __init__(self, client: "SQSClient", urls: Mapping[str, str], dead_letter_url: str) -> None:
         self._client = client
         self._urls = urls
-        self._dead_urls = dead_urls
+        self._dead_letter_url = dead_letter_url
 
     @property
     def queues(self) -> tuple[str, ...]:
@@ -69,9 +86,9 @@ class QueueDepths:
     def of(self, queue: str) -> QueueDepth:
         return self._read(self._urls[queue])
 
-    def not_stored_yet(self, queue: str) -> int:
-        """Dead letters on their way to being records."""
-        depth = self._read(self._dead_urls[queue])
+    def dead_letters_not_stored(self) -> int:
+        """Those on their way to being records; one that cannot be stored is in flight most of the time."""
+        depth = self._read(self._dead_letter_url)
         return depth.waiting + depth.in_flight
 
     def _read(self, url: str) -> QueueDepth:

@@ -13,6 +13,13 @@ from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import Ama
 
 logger = Logger(service="ostler", serialize_stacktrace=False)
 
+
+def name_service(name: str) -> None:
+    """Whose logs and metrics these are, where an account has several deployments."""
+    logger.append_keys(service=name)
+    COMMON["service"] = name
+
+
 _keys: ContextVar[dict[str, str]] = ContextVar("keys")
 
 
@@ -89,6 +96,7 @@ DELETIONS_HELD = Metric("DeletionsHeld", COUNT, "How many orphans are too many t
 MISSING = Metric("Missing", COUNT, "How many machines cannot be found, though nobody asked for their end?")
 STUCK = Metric("Stuck", COUNT, "How many instances have a machine that Novita refuses to stop or delete?")
 SWEEPS = Metric("Sweeps", COUNT, "Is the reconciler alive?")
+COMPARED = Metric("Compared", COUNT, "Could Novita's list be read and compared with the records?")
 SWEEP_DURATION = Metric("SweepDuration", MILLISECONDS, "How long does a sweep take?")
 OVERDUE = Metric("Overdue", COUNT, "How much did a sweep have to set going again?", "kind")
 OLDEST_OVERDUE = Metric("OldestOverdue", SECONDS, "How late is the latest step of an instance?")
@@ -96,6 +104,9 @@ MACHINES = Metric("Machines", COUNT, "How many machines are rented?")
 ORPHANS = Metric("Orphans", COUNT, "How many machines of ours without a record are there now?")
 CIRCUITS_OPEN = Metric("CircuitsOpen", COUNT, "Is a circuit refusing calls now?", "circuit")
 DEAD_LETTERS_KEPT = Metric("DeadLettersKept", COUNT, "How many dead letters has nobody redriven?")
+DEAD_LETTERS_NOT_STORED = Metric(
+    "DeadLettersNotStored", COUNT, "How many dead letters are in their queue still, waiting or in flight?"
+)
 
 METRICS = tuple(one for one in list(globals().values()) if isinstance(one, Metric))
 

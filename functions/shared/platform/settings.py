@@ -92,16 +92,19 @@ class Settings(_OfOneFunction):
     # Set by the stack.
     table_name: str = text(None, "The table", "all", _named)
     topic_arn: str = text(None, "The topic that events are published to", "announce", _named)
-    create_queue_url: str = text(None, "Queue of purchases", STEPS, _address)
+    create_queue_url: str = text(None, "Queue of purchases", RULES, _address)
     monitor_queue_url: str = text(None, "Queue of looks at machines and of actions", RULES, _address)
-    startup_queue_url: str = text(None, "Queue of health checks", STEPS, _address)
-    webhook_queue_url: str = text(None, "Queue of deliveries", "api webhook reconcile announce", _address)
-    create_dead_queue_url: str = text(None, "Dead letters: purchases", "api dead_letters", _address)
-    monitor_dead_queue_url: str = text(None, "Dead letters: looks, actions", "api dead_letters", _address)
-    startup_dead_queue_url: str = text(None, "Dead letters: health checks", "api dead_letters", _address)
-    webhook_dead_queue_url: str = text(None, "Dead letters: deliveries", "api dead_letters", _address)
+    startup_queue_url: str = text(None, "Queue of health checks", RULES, _address)
+    webhook_queue_url: str = text(
+        None, "Queue of deliveries", "api webhook reconcile announce dead_letters", _address
+    )
+    dead_letter_queue_url: str = text(None, "Queue of dead letters", f"{QUEUED} {SWEEP}", _address)
     novita_secret_id: str = text(None, "Secret that holds the Novita key", NOVITA, _named)
     webhook_secret_id: str = text(None, "Secret that holds the master webhook secrets", "api webhook", _named)
+
+    service_name: str = text(
+        "ostler", "This deployment in logs and metrics; the stage sets it", "all", _named
+    )
 
     # What people set.
     novita_api_base_url: str = text(
@@ -182,8 +185,17 @@ class Settings(_OfOneFunction):
     auth: str = choice(
         "keys", ("keys", "iam", "jwt"), "Who vouches for callers; the deploy option auth sets it", "api"
     )
+    origin_secret_id: str = text(
+        "", "Secret that only CloudFront knows; the deploy option edge sets it", "api"
+    )
     jwt_scope_prefix: str = text(
         "ostler", "With jwt, scopes are read, write, admin or these after this name and / or :", "api", _named
+    )
+    requests_per_caller: int = count(
+        1200, 1, 1000000, "Requests of one caller in 60 s, in each process of the API", "api"
+    )
+    requests_per_stranger: int = count(
+        60, 1, 1000000, "Requests without a valid key from one address in 60 s, in each process", "api"
     )
     key_cache_seconds: float = seconds(30, 0, 30, "How long a process trusts an API key it looked up", "api")
     secret_cache_seconds: float = seconds(

@@ -15,7 +15,7 @@ from functions.shared.domain.instance.decision import Policy
 from functions.shared.engine.step import StepRunner
 from functions.shared.platform.aws import Queues, Secrets
 from functions.shared.platform.invocation import Invocation, TimeBudget
-from functions.shared.platform.observability import correlation_id, logger
+from functions.shared.platform.observability import correlation_id, logger, name_service
 from functions.shared.platform.settings import Settings
 from functions.shared.stores.api_keys import ApiKeys
 from functions.shared.stores.cache import SharedCache
@@ -32,6 +32,7 @@ from functions.shared.stores.totals import Totals
 if TYPE_CHECKING:  # imported when first used: not every function pays for them at its cold start
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
+    from functions.shared.domain.resilience import RequestBudget
     from functions.shared.engine.catalog import Catalog
     from functions.shared.engine.shared_polling import PollingPace, SharedList
     from functions.shared.novita.client import Novita
@@ -110,16 +111,11 @@ class Wiring:
     def queue_urls(self) -> dict[str, str]:
         return {name: getattr(self.settings, f"{name}_queue_url") for name in QUEUES}
 
-    @property
-    def dead_queue_urls(self) -> dict[str, str]:
-        """By the name of the queue whose dead letters they hold."""
-        return {name: getattr(self.settings, f"{name}_dead_queue_url") for name in QUEUES}
-
     @cached_property
     def queue_depths(self) -> "QueueDepths":
         from functions.shared.platform.aws import QueueDepths
 
-        return QueueDepths(self.client("sqs"), self.queue_urls, self.dead_queue_urls)
+        return QueueDepths(self.client("sqs"), self.queue_urls, self.settings.dead_letter_queue_url)
 
     @cached_property
     def dead_letters(self) -> DeadLetters:
@@ -128,6 +124,18 @@ class Wiring:
     @cached_property
     def api_keys(self) -> ApiKeys:
         return ApiKeys(self.table, self.clock, self.settings.key_cache_seconds)
+
+    @cached_property
+    def caller_budget(self) -> "RequestBudget":
+        from functions.shared.domain.resilience import RequestBudget
+
+        return RequestBudget(self.settings.requests_per_caller, self.clock)
+
+    @cached_property
+    def stranger_budget(self) -> "RequestBudget":
+        from functions.shared.domain.resilience import RequestBudget
+
+        return RequestBudget(self.settings.requests_per_stranger, self.clock)
 
     @cached_property
     def steps(self) -> StepRunner:
@@ -324,6 +332,7 @@ def wiring(function: str) -> Wiring:
     if _current is None:
         _current = Wiring(Settings.read(os.environ, function))
         logger.setLevel(_current.settings.log_level)
+        name_service(_current.settings.service_name)
     return _current
 
 

@@ -120,7 +120,7 @@ class SlowSlots:
 
 
 _KEPT = timedelta(days=14)
-_NOTE_KEPT = timedelta(days=1)  # the dead letter follows within minutes
+_NOTE_KEPT = timedelta(days=1)  # from the last failure; the next one, or the dead letter, follows sooner
 # This message has not been stored yet, and nobody has redriven the dead letter of the same step.
 _OTHER_MESSAGE = f"{NEW} OR (messageId <> :message AND attribute_not_exists(redrivenAt))"
 # Nobody has redriven it before.
@@ -131,19 +131,24 @@ class DeadLetters:
     def __init__(self, table: Table) -> None:
         self._table = table
 
-    def note(self, message_id: str, failure: JobFailure) -> None:
-        """For the dead letter that will follow. If it cannot be written, nothing else fails for that."""
-        item = {
-            "pk": f"failure#{message_id}",
-            "sk": "failure",
-            "kind": "failure",
-            **_failure_item(failure),
-            "expiresAt": int((failure.at + _NOTE_KEPT).timestamp()),
-        }
+    def count_failure(self, message_id: str, error: str, fault: Fault, now: datetime) -> int | None:
+        """How often this message has failed, with why it did now; None if that cannot be stored."""
+        failure = _failure_item(JobFailure(error, fault, 1, now))
+        attempts = failure.pop("attempts")
+        noted = {"kind": "failure", **failure, "expiresAt": int((now + _NOTE_KEPT).timestamp())}
+        names = {f"#{name}": name for name in noted}
         try:
-            self._table.put(Write(item))
-        except TABLE_FAILED as error:
-            logger.warning("job failure not stored", error=type(error).__name__)
+            item = self._table.update(
+                f"failure#{message_id}",
+                "failure",
+                f"SET {', '.join(f'#{name} = :{name}' for name in noted)} ADD attempts :attempts",
+                names=names,
+                values={":attempts": attempts, **{f":{name}": value for name, value in noted.items()}},
+            )
+        except TABLE_FAILED as failed:
+            logger.warning("job failure not stored", error=type(failed).__name__)
+            return None
+        return int(item["attempts"])
 
     def noted(self, message_id: str) -> JobFailure | None:
         item = self._table.get(f"failure#{message_id}", "failure")

@@ -22,14 +22,15 @@ ENVIRONMENT = {
     "TABLE_NAME": TABLE,
     "TOPIC_ARN": "arn:aws:sns:us-east-1:000000000000:ostler",
     **{
-        f"{name}{kind}_QUEUE_URL": "http://127.0.0.1:9/queue"
-        for name in ("CREATE", "MONITOR", "STARTUP", "WEBHOOK")
-        for kind in ("", "_DEAD")
+        f"{name}_QUEUE_URL": "http://127.0.0.1:9/queue"
+        for name in ("CREATE", "MONITOR", "STARTUP", "WEBHOOK", "DEAD_LETTER")
     },
     "NOVITA_SECRET_ID": "novita",
     "WEBHOOK_SECRET_ID": "webhook",
     "NOVITA_API_BASE_URL": "http://127.0.0.1:9",
     "NOVITA_RATE_LIMIT": "10000",
+    "REQUESTS_PER_CALLER": "1000000",
+    "REQUESTS_PER_STRANGER": "1000000",
 }
 # Kept for the service's own sake, whatever is asked of it.
 _CACHES = ("key#", "cache#", "circuit#", "limit", "deployment", "cursors")

@@ -48,6 +48,25 @@ def test_what_was_measured_is_written_when_the_invocation_ends(capsys: pytest.Ca
     assert (line["service"], line["Sweeps"], line["TimeToReady"]) == ("ostler", [1.0], [1.5, 2.5])
 
 
+def test_metrics_carry_the_name_of_the_deployment(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(metrics.COMMON, "service", "ostler")
+
+    @metered
+    def handler(_event: dict[str, Any], _context: Any) -> None:
+        measure(SWEEPS)
+        metrics.logger.info("swept")
+
+    metrics.name_service("ostler-dev")
+    try:
+        handler({}, None)
+    finally:
+        metrics.logger.append_keys(service="ostler")
+
+    assert [line["service"] for line in written(capsys)] == ["ostler-dev"]
+
+
 def test_a_dimension_has_a_line_for_each_value_which_also_counts_for_the_whole(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
