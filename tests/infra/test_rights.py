@@ -55,7 +55,7 @@ EXPECTED = {
     | secret("WebhookMaster"),
     "create": step("Create"),
     "monitor": step("Monitor"),
-    "startup": step("Startup"),
+    "startup": table(*ITEMS) | send(*STEPS) | consume("Startup"),
     "webhook": table(*ITEMS) | send("Webhook") | secret("WebhookMaster") | consume("Webhook"),
     "reconcile": table(*ITEMS) | indexes("due", "status") | send(*EVERY_QUEUE) | secret("NovitaKey"),
     "dead_letters": table(*ITEMS)
