@@ -1,6 +1,7 @@
 """Request bodies and parameters: fields, bounds and defaults, as the API documents them."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -141,7 +142,7 @@ class CreateBody(Body):
     onFailure: Literal["delete", "keep"] = "delete"
     tags: dict[TagKey, TagValue] | None = Field(default=None, max_length=20)
 
-    def spec(self, check_defaults: HealthCheck) -> Spec:
+    def spec(self, check_defaults: Callable[[], HealthCheck]) -> Spec:
         cap = self.maxPricePerGpuHour
         return Spec(
             product_name=self.productName,
@@ -155,7 +156,7 @@ class CreateBody(Body):
             placement=self.placement,
             boot_wait_seconds=None if self.maxWaitTime is None else self.maxWaitTime / 1000,
             keep_on_failure=self.onFailure == "keep",
-            health_check=self.healthCheck.config(check_defaults) if self.healthCheck else None,
+            health_check=self.healthCheck.config(check_defaults()) if self.healthCheck else None,
             tags=tuple((self.tags or {}).items()),
         )
 

@@ -59,7 +59,7 @@ def create(
 ) -> Response[CreatedView]:
     result = use_case(CreateInstance)(
         name=body.name,
-        spec=body.spec(wired().health_check),
+        spec=body.spec(lambda: wired().health_check),
         webhook_url=body.webhookUrl,
         actor=caller().id,
         request=idempotent("POST /api/instances", idempotency_key, router.current_event.json_body),
