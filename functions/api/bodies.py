@@ -1,6 +1,7 @@
 """Request bodies and parameters: fields, bounds and defaults, as the API documents them."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -115,15 +116,20 @@ class HealthCheckBody(Body):
     targetPort: int | None = Field(default=None, ge=1, le=65_535)
     path: str = Field(default="/", max_length=1024, pattern=r"^/[\x21-\x7e]*$")
 
-    def config(self) -> HealthCheck:
-        return HealthCheck(
-            timeout_ms=self.timeoutMs,
-            retry_attempts=self.retryAttempts,
-            retry_delay_ms=self.retryDelayMs,
-            max_wait_time_ms=self.maxWaitTimeMs,
-            target_port=self.targetPort,
-            path=self.path,
-        )
+    def config(self, defaults: HealthCheck) -> HealthCheck:
+        """What the request does not say is the deployment's to say."""
+        said = {_CHECK_FIELDS[name]: getattr(self, name) for name in self.model_fields_set}
+        return replace(defaults, **said)
+
+
+_CHECK_FIELDS = {
+    "timeoutMs": "timeout_ms",
+    "retryAttempts": "retry_attempts",
+    "retryDelayMs": "retry_delay_ms",
+    "maxWaitTimeMs": "max_wait_time_ms",
+    "targetPort": "target_port",
+    "path": "path",
+}
 
 
 class CreateBody(Body):
@@ -147,7 +153,7 @@ class CreateBody(Body):
     onFailure: Literal["delete", "keep"] = "delete"
     tags: dict[TagKey, TagValue] | None = Field(default=None, max_length=20)
 
-    def spec(self) -> Spec:
+    def spec(self, check_defaults: Callable[[], HealthCheck]) -> Spec:
         cap = self.maxPricePerGpuHour
         return Spec(
             product_name=self.productName,
@@ -161,7 +167,7 @@ class CreateBody(Body):
             placement=self.placement,
             boot_wait_seconds=None if self.maxWaitTime is None else self.maxWaitTime / 1000,
             keep_on_failure=self.onFailure == "keep",
-            health_check=self.healthCheck.config() if self.healthCheck else None,
+            health_check=self.healthCheck.config(check_defaults()) if self.healthCheck else None,
             tags=tuple((self.tags or {}).items()),
         )
 
@@ -178,8 +184,8 @@ class StartBody(Body):
     targetPort: int | None = Field(default=None, ge=1, le=65_535)
     webhookUrl: WebAddress | None = None
 
-    def config(self) -> HealthCheck:
-        check = (self.healthCheckConfig or HealthCheckBody()).config()
+    def config(self, defaults: HealthCheck) -> HealthCheck:
+        check = (self.healthCheckConfig or HealthCheckBody()).config(defaults)
         return check if self.targetPort is None else replace(check, target_port=self.targetPort)
 
 

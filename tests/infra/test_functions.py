@@ -155,3 +155,16 @@ def test_one_receiver_never_gets_all_the_workers_for_webhooks(template: Template
 
     assert places(template) == "3", "of 10 workers"
     assert places(chosen) == "1", "of 2 workers"
+
+
+def test_who_asks_strangers_knows_how_many_workers_there_are(template: Template, chosen: Template) -> None:
+    def known(one: Template) -> dict[str, str]:
+        variables = {name: each["Environment"]["Variables"] for name, each in one.functions().items()}
+        return {
+            name: given["MAX_CONCURRENT_JOBS"]
+            for name, given in variables.items()
+            if "MAX_CONCURRENT_JOBS" in given
+        }
+
+    assert known(template) == {"startup": "10", "webhook": "10"}
+    assert known(chosen) == {"startup": "2", "webhook": "2"}

@@ -114,6 +114,7 @@ def test_settings_may_be_an_object_or_its_json() -> None:
 
 def test_retries_given_as_a_setting_count_for_the_queues_too() -> None:
     assert read(settings={"MAX_RETRY_ATTEMPTS": "7"}).max_retry_attempts == 7
+    assert read(settings={"MAX_CONCURRENT_JOBS": "7"}).max_concurrent_jobs == 7
 
 
 def test_a_stage_has_choices_of_its_own_before_those_for_all() -> None:

@@ -53,7 +53,7 @@ EXPECTED = {
     | secret("WebhookMaster"),
     "create": step("Create") | indexes("fleet"),
     "monitor": step("Monitor"),
-    "startup": step("Startup"),
+    "startup": table(*ITEMS) | send(*STEPS, "Dead") | consume("Startup"),
     "webhook": table("GetItem", "UpdateItem")
     | send("Webhook", "Dead")
     | secret("WebhookMaster")

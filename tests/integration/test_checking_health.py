@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from functions.shared.domain.instance.health import HealthReport
+from functions.shared.domain.instance.health import HealthCheck, HealthReport
 from functions.shared.domain.instance.record import HealthRounds
 from functions.shared.domain.instance.status import Status
 from functions.shared.domain.messages import StepMessage
@@ -317,3 +317,21 @@ def test_what_happens_to_the_machine_during_the_checks_is_noticed_although_nobod
 
     assert before.status is Status.HEALTH_CHECKING
     assert after.status is status
+
+
+def test_what_a_request_does_not_say_of_a_check_the_deployment_says(build: Build) -> None:
+    harness = build(
+        HEALTH_CHECK_TIMEOUT_MS="1500",
+        HEALTH_CHECK_RETRY_ATTEMPTS="7",
+        HEALTH_CHECK_RETRY_DELAY_MS="250",
+        HEALTH_CHECK_MAX_WAIT_TIME_MS="45000",
+    )
+
+    created = harness.create(healthCheck={"retryAttempts": 3, "path": "/up"})
+    harness.settle()
+    harness.call("POST", f"/api/instances/{created}/restart")
+    restarted = harness.record(created)
+    harness.settle()
+
+    assert restarted.spec.health_check == HealthCheck(1500, 3, 250, 45_000, path="/up")
+    assert restarted.health_check == HealthCheck(1500, 7, 250, 45_000)

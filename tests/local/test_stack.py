@@ -42,7 +42,7 @@ def _message(body: str) -> dict[str, Any]:
     return {"Records": [record]}
 
 
-CALL_NOVITA = {"api", "create", "monitor", "startup", "reconcile"}
+CALL_NOVITA = {"api", "create", "monitor", "reconcile"}
 HARMLESS = {
     "api": {
         "version": "2.0",
@@ -97,7 +97,8 @@ def test_settings_reach_the_functions_and_the_queues(tmp_path: Path) -> None:
 
     environments = {each["Handler"].split(".")[1]: each["Environment"]["Variables"] for each in functions}
     for name, value, read_by in (
-        ("INSTANCE_POLL_INTERVAL", "2", {*CALL_NOVITA, "dead_letters"}),
+        ("INSTANCE_POLL_INTERVAL", "2", {*CALL_NOVITA, "startup", "dead_letters"}),
+        ("MAX_CONCURRENT_JOBS", "3", {"startup", "webhook"}),
         ("OUTBOUND_ALLOW_CIDRS", "127.0.0.1/32", {"api", "startup", "webhook"}),
         ("NOVITA_API_BASE_URL", stack.simulator.api_url, CALL_NOVITA),
     ):

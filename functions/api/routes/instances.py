@@ -8,7 +8,7 @@ from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from typing_extensions import TypedDict
 
 from functions.api.bodies import CreateBody, IdempotencyKey, ImportBody, InstanceId, LastUsedBody
-from functions.api.requests import caller, idempotent, use_case
+from functions.api.requests import caller, idempotent, use_case, wired
 from functions.api.use_cases.create_instance import CreateInstance
 from functions.api.use_cases.import_machine import ImportMachine
 from functions.api.use_cases.merge_lists import MergeLists
@@ -59,7 +59,7 @@ def create(
 ) -> Response[CreatedView]:
     result = use_case(CreateInstance)(
         name=body.name,
-        spec=body.spec(),
+        spec=body.spec(lambda: wired().health_check),
         webhook_url=body.webhookUrl,
         actor=caller().id,
         request=idempotent("POST /api/instances", idempotency_key, router.current_event.json_body),

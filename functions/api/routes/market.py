@@ -63,7 +63,7 @@ class TemplateView(TypedDict):
 
 @router.post("/api/quotes", summary="What a create would buy", tags=_MARKET)
 def quote(body: Annotated[QuoteBody, Body()]) -> QuoteView:
-    choice = wired().catalog.quote(body.spec(), within=_WHILE_WAITING_SECONDS)
+    choice = wired().catalog.quote(body.spec(lambda: wired().health_check), within=_WHILE_WAITING_SECONDS)
     best = choice.offers[0]
     return {
         "productId": best.product_id,

@@ -42,12 +42,12 @@ def _accepted(result: ApiResult) -> Response[AcceptedView]:
 
 def _starting(body: StartBody | None) -> Command:
     body = body or StartBody()
-    return partial(begin_start, check=body.config(), webhook_url=body.webhookUrl)
+    return partial(begin_start, check=body.config(wired().health_check), webhook_url=body.webhookUrl)
 
 
 def _restarting(body: StartBody | None) -> Command:
     body = body or StartBody()
-    return partial(begin_restart, check=body.config(), webhook_url=body.webhookUrl)
+    return partial(begin_restart, check=body.config(wired().health_check), webhook_url=body.webhookUrl)
 
 
 @router.post("/api/instances/start", summary="Start by name", tags=_OPERATIONS, status_code=202)

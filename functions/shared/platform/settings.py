@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from functions.shared.domain.delivery.targets import networks
 from functions.shared.domain.delivery.webhooks import read_waits
 from functions.shared.domain.errors import BadSettings
+from functions.shared.domain.instance.health import BOUNDS, HealthCheck
 
 # Who reads a setting: functions, by the names of their folders.
 LOOKS = "create monitor"  # whose steps ask Novita about a machine
@@ -34,6 +35,12 @@ def seconds(default: float, low: float, high: float, about: str, by: str) -> Any
 
 def count(default: int, low: int, high: int, about: str, by: str) -> Any:
     return _number(int, default, low, high, "", about, by)
+
+
+def _health_check(name: str, unit: str, about: str) -> Any:
+    """The default of a check whose request does not say, within the bounds of one that does."""
+    low, high = BOUNDS[name]
+    return _number(int, getattr(HealthCheck(), name), low, high, unit, about, "api")
 
 
 def text(default: Any, about: str, by: str, parse: Any = str, bounds: str = "", unit: str = "") -> Any:
@@ -168,6 +175,18 @@ class Settings(_OfOneFunction):
     )
     webhook_per_receiver: int = count(
         3, 1, 1000, "Attempts under way to one receiver at once; keep it below MAX_CONCURRENT_JOBS", "webhook"
+    )
+    health_check_timeout_ms: int = _health_check(
+        "timeout_ms", "ms", "For an application to answer, if the request does not say; 15 s at most count"
+    )
+    health_check_retry_attempts: int = _health_check(
+        "retry_attempts", "", "Quick rounds after the first, if the request does not say"
+    )
+    health_check_retry_delay_ms: int = _health_check(
+        "retry_delay_ms", "ms", "The first wait between quick rounds, if the request does not say"
+    )
+    health_check_max_wait_time_ms: int = _health_check(
+        "max_wait_time_ms", "ms", "From running to ready, if the request does not say"
     )
     max_concurrent_jobs: int = count(
         10, 2, 1000, "Workers of each queue, of which slow ones hold half at most", "startup webhook"

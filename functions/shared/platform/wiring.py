@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from functions.shared.domain.delivery.webhooks import read_master, read_waits
 from functions.shared.domain.ids import ulid
 from functions.shared.domain.instance.decision import Policy
+from functions.shared.domain.instance.health import HealthCheck
 from functions.shared.engine.step import StepRunner
 from functions.shared.platform.aws import Queues, Secrets
 from functions.shared.platform.invocation import Invocation, TimeBudget
@@ -223,6 +224,17 @@ class Wiring:
         from functions.shared.outbound.http import OutboundHttp
 
         return OutboundHttp(self.settings.outbound_allow_cidrs)
+
+    @cached_property
+    def health_check(self) -> HealthCheck:
+        """What counts where a request does not say."""
+        s = self.settings
+        return HealthCheck(
+            timeout_ms=s.health_check_timeout_ms,
+            retry_attempts=s.health_check_retry_attempts,
+            retry_delay_ms=s.health_check_retry_delay_ms,
+            max_wait_time_ms=s.health_check_max_wait_time_ms,
+        )
 
     @cached_property
     def probes(self) -> "Probes":
