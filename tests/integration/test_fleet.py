@@ -131,11 +131,11 @@ def test_a_429_slows_the_whole_fleet_to_what_it_asks_for(place: Place) -> None:
 
 
 def test_a_429_keeps_a_delete_for_a_minute_at_most(place: Place) -> None:
-    seen = limiting.traffic(place, 100, pauses={20.0: 3600.0}, deletes=(25.0, 79.0, 90.0))
+    seen = limiting.traffic(place, 100, pauses={20.0: 3600.0}, deletes=(25.0, 69.0, 90.0))
 
     assert seen.between(20.001, 100, "work") == 0
-    assert seen.between(20.001, 80, "ends") == 0
-    assert seen.between(80, 95, "ends") == 2, "the first was told to come back, and did not here"
+    assert seen.between(20.001, 70, "ends") == 0
+    assert seen.between(70, 95, "ends") == 2, "the first was told to come back, and did not here"
 
 
 def test_a_high_limit_costs_next_to_nothing(place: Place) -> None:

@@ -245,6 +245,9 @@ HASTE = 1.25
 IN_HAND = SECOND // 4
 # One who does not come for its turn within this time is waited for no longer.
 LATE = 2 * SECOND
+# What Retry-After keeps stops and deletes waiting at most: what they end costs money. With the way of
+# a message they are tried within a minute.
+LONGEST_PAUSE_OF_ENDS_SECONDS = 50.0
 # More are not noted, so that the item stays small; whoever comes then simply asks again.
 MOST_WAITING = 50
 
@@ -397,8 +400,8 @@ class SlotWindow:
         return replace(self, paused_at=began, paused_until=until)
 
     def _pause_end(self, kind: SlotClass) -> int:
-        """Stops and deletes are tried after a minute all the same: what they end costs money."""
-        return min(self.paused_until, self.paused_at + MINUTE) if kind == "ends" else self.paused_until
+        longest = round(LONGEST_PAUSE_OF_ENDS_SECONDS * SECOND)
+        return min(self.paused_until, self.paused_at + longest) if kind == "ends" else self.paused_until
 
     def _ahead(self, ask: SlotRequest, limits: SlotLimits, by: int | None = None) -> int:
         """How many wait with a better claim, or came before; of those who ask again by then."""

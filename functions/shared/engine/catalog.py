@@ -191,7 +191,7 @@ class Catalog:
             held = self.cache.newest(key) or held  # another process may know better than this one
             if (said := self._said(held, use)) is not None:
                 return said
-        return use(self._renewed(key, max_age, held, read))
+        return use(self._renewed(key, held or self.cache.newest(key), read))
 
     def _said(self, held: HeldValue, use: Callable[[Any], T]) -> T | None:
         """None where Novita has to be asked."""
@@ -204,7 +204,7 @@ class Catalog:
             pass
         return None
 
-    def _renewed(self, key: str, max_age: float, seen: HeldValue | None, read: _Read) -> Any:
+    def _renewed(self, key: str, seen: HeldValue | None, read: _Read) -> Any:
         """Newer than what was seen. One process reads it; whoever else wants it waits for that."""
         within = left = read.until - self.clock()
         error: NovitaForNow | None = None
@@ -213,8 +213,9 @@ class Catalog:
             holder, pause = lease.take(within), LOOK_AGAIN_SECONDS
             alone = read.for_purchase and waited >= PATIENCE_SECONDS
             try:
-                if newer := self._newer(key, max_age, seen):
-                    return newer.value
+                newest = self.cache.newest(key)
+                if newest and (seen is None or newest.stamp != seen.stamp):
+                    return newest.value
                 if (holder or alone) and left >= WORTH_SENDING_SECONDS:
                     return self._fetched(key, read)
             except NotNow as refusal:
@@ -230,12 +231,6 @@ class Catalog:
                 too_late = f"Another process did not read Novita's {key} in time"
                 raise error or NovitaForNow("NOVITA_TIMEOUT", too_late)
             self.wait(pause)
-
-    def _newer(self, key: str, max_age: float, seen: HeldValue | None) -> HeldValue | None:
-        held = self.cache.newest(key)
-        if held is None or self.cache.age(held) > max_age or (seen and held.stamp == seen.stamp):
-            return None
-        return held
 
     def _fetched(self, key: str, read: _Read) -> Any:
         fetched = read.fetch(read)

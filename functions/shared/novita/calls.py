@@ -19,7 +19,7 @@ from functions.shared.domain.errors import (
     OstlerError,
     OutcomeUnclear,
 )
-from functions.shared.domain.resilience import SlotClass
+from functions.shared.domain.resilience import LONGEST_PAUSE_OF_ENDS_SECONDS, SlotClass
 
 MAX_CHARACTERS = 200
 MASK = "***"
@@ -216,7 +216,6 @@ def message(call: NovitaCall, answer: NovitaResponse) -> str:
 
 
 UNSAID_PAUSE_SECONDS = 2.0  # after a 429 without Retry-After
-LONGEST_WAIT_TO_END_SECONDS = 60.0  # of a stop or delete, whatever Retry-After says: the machine bills
 # On a 5xx these are not believed: an outage must not pass for an absence or for a machine's status.
 _NEEDS_4XX = frozenset({ReasonMeaning.MISSING, ReasonMeaning.NO_TEMPLATE, ReasonMeaning.STATE})
 
@@ -270,7 +269,7 @@ def _lost(call: NovitaCall, lost: NoResponse) -> CallFailure:
 
 def _too_fast(call: NovitaCall, answer: NovitaResponse) -> CallFailure:
     pause = UNSAID_PAUSE_SECONDS if answer.retry_after is None else answer.retry_after
-    wait = min(pause, LONGEST_WAIT_TO_END_SECONDS) if call.must_pass else pause
+    wait = min(pause, LONGEST_PAUSE_OF_ENDS_SECONDS) if call.must_pass else pause
     error = NotNow("RATE_LIMIT_EXCEEDED", message(call, answer), details=details(answer), retry_after=wait)
     return CallFailure(error, again=True, unheard=True, too_fast=True, pause_seconds=pause)
 

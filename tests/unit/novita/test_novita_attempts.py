@@ -187,7 +187,7 @@ def test_a_429_on_a_stop_pauses_the_others_for_longer_than_the_stop() -> None:
     refusal = harness.make(STOP, within=30)
 
     assert isinstance(refusal, NotNow)
-    assert (refusal.retry_after, harness.pauses) == (60.0, [3600.0])
+    assert (refusal.retry_after, harness.pauses) == (50.0, [3600.0])
 
 
 def test_a_429_pauses_everybody_and_is_honoured() -> None:

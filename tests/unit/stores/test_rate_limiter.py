@@ -186,20 +186,20 @@ def test_a_clock_that_is_set_while_the_process_sleeps_is_noticed_before_it_calls
     assert harness.enter(limiter, "work") > 0.3
 
 
-def test_the_whole_fleet_keeps_a_pause_and_deletes_for_a_minute_of_it(harness: Harness) -> None:
+def test_the_whole_fleet_keeps_a_pause_and_deletes_for_less_than_a_minute_of_it(harness: Harness) -> None:
     one, other = harness.limiter(), harness.limiter()
     harness.enter(other, "work")
 
     one.pause(3600)
 
-    for kind, wait in (("work", 3600), ("callers", 3600), ("ends", 60)):
+    for kind, wait in (("work", 3600), ("callers", 3600), ("ends", 50)):
         with pytest.raises(NotNow) as refusal:
             harness.limiter().enter(kind, 15, harness.clock.advance)  # type: ignore[arg-type]  # of the list
         assert refusal.value.retry_after == pytest.approx(wait, abs=1)
     harness.clock.advance(2)
     with pytest.raises(NotNow):
         harness.enter(other, "work")
-    harness.clock.advance(59)
+    harness.clock.advance(49)
     assert harness.enter(other, "ends") == 0
 
 
