@@ -41,10 +41,6 @@ BEGIN_SECONDS = 5.0
 # A list of all products that is no older says what there is not: a new product is for sale so much later, and
 # whoever asks for names that do not exist costs six calls a minute at most.
 SURE_SECONDS = 10.0
-# Whoever needs what another process is reading looks for it so often.
-LOOK_AGAIN_SECONDS = 0.1
-# A purchase does not wait longer for what another reads: that one may wait for a slot, or be dead.
-PATIENCE_SECONDS = 3.0
 
 
 class _AnyCluster(dict[str, str]):
@@ -55,20 +51,28 @@ class _AnyCluster(dict[str, str]):
 
 
 @dataclass(frozen=True)
-class _Read:
-    """How a value is read that the cache does not have: until when, with whose slots, waiting for one or not.
+class _Readers:
+    """Who read for each other: purchases for purchases and callers for callers, so that no purchase waits for
+    what a caller reads."""
 
-    Others may wait for what is read, purchases too. So only a purchase waits for its slot meanwhile.
-    """
+    name: str
+    slot_wait: float  # for a slot, while the others wait for this one
+    lease_seconds: float  # then another reads: this one has died, or waits for Novita
+    look_again_seconds: float
+
+
+_PURCHASES = _Readers("purchases", slot_wait=inf, lease_seconds=10.0, look_again_seconds=0.5)
+_CALLERS = _Readers("callers", slot_wait=0.0, lease_seconds=0.8, look_again_seconds=0.1)
+
+
+@dataclass(frozen=True)
+class _Read:
+    """How a value is read that the cache does not have."""
 
     fetch: Callable[[_Read], Any]
     until: float
     reads_as: SlotClass | None = None
-    for_purchase: bool = False
-
-    @property
-    def slot_wait(self) -> float:
-        return inf if self.for_purchase else 0.0
+    readers: _Readers = _CALLERS
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ class Catalog:
     ) -> Choice:
         """What to buy now."""
         until = self.clock() + within
-        read = _Read(self._fetch_products(spec.billing_mode), until, for_purchase=True)
+        read = _Read(self._fetch_products(spec.billing_mode), until, readers=_PURCHASES)
         return self._choice(spec, max_age, self._clusters(until), excluded, read)
 
     def template(self, template_id: str, within: float, reads_as: SlotClass | None = None) -> Template:
@@ -101,7 +105,7 @@ class Catalog:
         def fetch(read: _Read) -> Any:
             left = read.until - self.clock()
             found = self.novita.template(
-                template_id, within=left, slot_wait=read.slot_wait, reads_as=read.reads_as
+                template_id, within=left, slot_wait=read.readers.slot_wait, reads_as=read.reads_as
             )
             return template_to_json(_without_values(validate_template(found)))
 
@@ -171,7 +175,7 @@ class Catalog:
             for one in self.novita.products(
                 billing_method=billing_mode,
                 within=read.until - self.clock(),
-                slot_wait=read.slot_wait,
+                slot_wait=read.readers.slot_wait,
                 reads_as=read.reads_as,
             )
         ]
@@ -180,7 +184,7 @@ class Catalog:
         def fetch(read: _Read) -> Any:
             return dict(self.novita.clusters(within=read.until - self.clock()))
 
-        return self._answer("clusters", self.products_ttl, _Read(fetch, until, for_purchase=True), dict)
+        return self._answer("clusters", self.products_ttl, _Read(fetch, until, readers=_PURCHASES), dict)
 
     def _answer(self, key: str, max_age: float, read: _Read, use: Callable[[Any], T]) -> T:
         """The cache may only say yes, and that there is nothing of a name, if it is sure: see `_said`."""
@@ -207,19 +211,18 @@ class Catalog:
     def _renewed(self, key: str, seen: HeldValue | None, read: _Read) -> Any:
         """Newer than what was seen. One process reads it; whoever else wants it waits for that."""
         within = left = read.until - self.clock()
+        lease, waited = self.cache.lease(key, read.readers.name), 0.0
         error: NovitaForNow | None = None
-        lease, waited = self.cache.lease(key), 0.0
         while True:
-            holder, pause = lease.take(within), LOOK_AGAIN_SECONDS
-            alone = read.for_purchase and waited >= PATIENCE_SECONDS
+            holder, pause = lease.take(read.readers.lease_seconds), read.readers.look_again_seconds
             try:
                 newest = self.cache.newest(key)
                 if newest and (seen is None or newest.stamp != seen.stamp):
                     return newest.value
-                if (holder or alone) and left >= WORTH_SENDING_SECONDS:
+                if holder and left >= WORTH_SENDING_SECONDS:
                     return self._fetched(key, read)
             except NotNow as refusal:
-                if read.for_purchase or not lacks_slots(refusal):
+                if read.readers.slot_wait or not lacks_slots(refusal):
                     raise
                 error, pause = refusal, refusal.retry_after or inf
             finally:

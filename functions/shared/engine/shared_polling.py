@@ -151,7 +151,7 @@ class SharedList:
             self._release(lease)
 
     def _take(self, within: float) -> str | None:
-        return self._lease.take(within)
+        return self._lease.take(within + 1)
 
     def _release(self, lease: str) -> None:
         self._lease.release(lease)

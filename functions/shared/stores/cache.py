@@ -164,10 +164,10 @@ class Lease:
     clock: Callable[[], datetime]
     place: tuple[str, str]
 
-    def take(self, within: float) -> str | None:
+    def take(self, seconds: float) -> str | None:
         """Whose it is now; None where another process is at it. Without the table everybody is alone."""
         now, holder = self.clock(), secrets.token_hex(6)
-        until = now + timedelta(seconds=within + 1)
+        until = now + timedelta(seconds=seconds)
         try:
             self.table.put(Write(self._item(holder, until), _FREE, {":now": millis(now)}))
         except ConditionFailed:
@@ -301,9 +301,9 @@ class SharedCache:
     def age(self, held: HeldValue) -> float:
         return (self._clock() - held.stored_at).total_seconds()
 
-    def lease(self, key: str) -> Lease:
-        """Whoever takes it reads the value for all."""
-        return Lease(self._table, self._clock, (_pk(key), "lease"))
+    def lease(self, key: str, readers: str) -> Lease:
+        """Whoever takes it reads the value for all of them."""
+        return Lease(self._table, self._clock, (_pk(key), f"lease#{readers}"))
 
     def newest(self, key: str) -> HeldValue | None:
         """As old as it may be, and never this process's copy of what another has renewed."""
