@@ -239,7 +239,7 @@ BOUNDED: frozenset[SlotClass] = frozenset({"lookups", "callers"})
 
 # After a burst, what is left of the minute is used up faster than evenly by so much: all of it is used, and
 # still there is no time in which nothing goes out.
-HASTE = 1.25
+HASTE = 1.1
 # A grant is used within this time, the write that stores it included; several are taken at once where a
 # process uses that many in it.
 IN_HAND = SECOND // 4
@@ -269,7 +269,7 @@ class SlotLimits:
         def part(percent: int) -> int:
             return -(-per_minute * percent // 100)
 
-        normal = part(97)
+        normal = part(98)
         everything = max(normal, per_minute * 104 // 100)
         share: dict[SlotClass, int] = {"ends": part(10), "looks": part(30), "lookups": part(5), "callers": 0}
         share["work"] = max(1, normal - sum(share.values()))
