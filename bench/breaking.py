@@ -7,14 +7,13 @@ from itertools import pairwise
 from bench.environments import (
     ENVIRONMENTS,
     POLICY,
-    Clock,
     Environment,
     Place,
     connect,
 )
+from bench.virtual_time import Clock
 from functions.shared.domain.errors import NotNow
-from functions.shared.domain.resilience import CallPermit, Permit, ProbePermit
-from functions.shared.stores.rate_limiter import Lane
+from functions.shared.domain.resilience import CallPermit, Permit, ProbePermit, SlotClass, SlotRequest
 from local.ports import Ports
 
 
@@ -138,20 +137,20 @@ def unreachable() -> Unreachable:
     environment = Environment(connect(f"http://127.0.0.1:{Ports.free().emulator}"), "nowhere", Clock())
     circuits, limiter = environment.circuits, environment.limiter
 
-    def goes_out(name: str, kind: Lane, *, must_pass: bool = False, buying: bool = False) -> bool:
+    def goes_out(name: str, kind: SlotClass, *, must_pass: bool = False, buying: bool = False) -> bool:
         try:
             permit = circuits.ask(name, must_pass=must_pass)
-            limiter.take(kind, 0, buying=buying)
+            limiter.ask(SlotRequest(kind, begun=buying), 0)
         except NotNow:
             return False
         circuits.failed(permit)
         return isinstance(permit, CallPermit)
 
     return Unreachable(
-        reads=goes_out("reads", "normal"),
-        starts=goes_out("actions", "normal"),
-        deletes=goes_out("actions", "urgent", must_pass=True),
-        creates=goes_out("buys", "normal", buying=True),
+        reads=goes_out("reads", "looks"),
+        starts=goes_out("actions", "work"),
+        deletes=goes_out("actions", "ends", must_pass=True),
+        creates=goes_out("buys", "work", buying=True),
     )
 
 

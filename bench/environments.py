@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from itertools import count
+from datetime import timedelta
+from itertools import count, cycle
 from pathlib import Path
 from threading import Barrier
 from typing import Any, TypeVar
@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import boto3
 from botocore.config import Config
 
+from bench.virtual_time import Clock, VirtualTableClock
 from functions.shared.domain.resilience import CircuitPolicy, CircuitReport, Permit
 from functions.shared.stores.circuits import Circuits
 from functions.shared.stores.rate_limiter import RateLimiter
@@ -26,32 +27,25 @@ T = TypeVar("T")
 ENVIRONMENTS = 20
 POLICY = CircuitPolicy()
 LIMIT = 100
-LONGEST_CALL_WAIT = 15.0
+LONGEST_CALL_WAIT = 15.0  # of a step of create or monitor
+CALLER_WAIT = 1.0  # of a request that somebody waits for
 READS = frozenset({"GetItem", "BatchGetItem", "Query"})
 
 _numbers = count(1)
 _session = boto3.Session(aws_access_key_id="test", aws_secret_access_key="test", region_name="us-east-1")
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = datetime(2030, 1, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def advance(self, seconds: float) -> None:
-        self.now += timedelta(seconds=seconds)
-
-
 class Environment:
     """One process of a function: its own connections and its own memory, nothing shared but the table."""
 
-    def __init__(self, client: Any, table: str, clock: Clock, limit: int = LIMIT) -> None:
+    def __init__(
+        self, client: Any, table: str, clock: Clock, limit: int = LIMIT, skew_seconds: float = 0.0
+    ) -> None:
         self.requests: Counter[str] = Counter()
         client.meta.events.register("before-send.dynamodb", self._count)
         self.circuits = Circuits(client, table, POLICY, clock, lambda: f"{next(_numbers):026}")
-        self.limiter = RateLimiter(client, table, limit, clock)
+        skew = timedelta(seconds=skew_seconds)
+        self.limiter = RateLimiter(client, table, limit, VirtualTableClock(lambda: clock() + skew, clock))
 
     def _count(self, request: Any, **_: Any) -> None:
         self.requests[request.headers["X-Amz-Target"].decode().partition(".")[2]] += 1
@@ -71,7 +65,10 @@ class Place:
     def __init__(self, endpoint: str) -> None:
         self._clients = [connect(endpoint) for _ in range(ENVIRONMENTS)]
 
-    def fleet(self, size: int = ENVIRONMENTS, limit: int = LIMIT) -> "Fleet":
+    def fleet(
+        self, size: int = ENVIRONMENTS, limit: int = LIMIT, skews: tuple[float, ...] = (0.0,)
+    ) -> "Fleet":
+        """`skews`: how far the environments' own clocks are off, in turn."""
         table = f"fleet-{next(_numbers)}"
         keys = (("pk", "HASH"), ("sk", "RANGE"))
         self._clients[0].create_table(
@@ -81,7 +78,11 @@ class Place:
             BillingMode="PAY_PER_REQUEST",
         )
         clock = Clock()
-        return Fleet(clock, [Environment(client, table, clock, limit) for client in self._clients[:size]])
+        environments = [
+            Environment(client, table, clock, limit, skew)
+            for client, skew in zip(self._clients[:size], cycle(skews), strict=False)
+        ]
+        return Fleet(clock, environments)
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from functions.shared.domain.resilience import CallPermit, Permit
-from functions.shared.novita.attempts import Lane
+from functions.shared.domain.resilience import CallPermit, Permit, SlotClass
 
 
 class OpenGate:
@@ -26,7 +25,7 @@ class OpenGate:
         pass
 
     def enter(
-        self, kind: Lane, wait_at_most: float, wait: Callable[[float], None], *, buying: bool = False
+        self, kind: SlotClass, wait_at_most: float, wait: Callable[[float], None], *, buying: bool = False
     ) -> None:
         pass
 

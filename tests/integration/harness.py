@@ -151,6 +151,7 @@ class Harness:
         self.wiring = self._wired_by(settings, lambda: self._now + skew, self.advance)
         self.wiring.wire = self.wire
         self.wiring.tick = self.tick
+        self.wiring.true_now = self.now
         wiring.use(self.wiring)
 
     def tick(self) -> None:

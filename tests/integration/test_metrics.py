@@ -92,13 +92,14 @@ def test_circuits_are_told_when_they_open_and_when_they_close(build: Build, meas
 
 
 def test_waits_for_a_slot_are_told_with_their_length(build: Build, measured: Measured) -> None:
-    harness = build(NOVITA_RATE_LIMIT="6")
+    harness = build(NOVITA_RATE_LIMIT="12")
     metrics = measured(harness)
-    harness.create()
+    for _ in range(4):
+        harness.create()
     harness.settle()
 
     assert any(waited > 1000 for waited in metrics.of("LimiterWait"))
-    assert metrics.of("LimiterRefusals"), "POST and looks do not wait so long"
+    assert metrics.of("LimiterRefusals"), "not all wait so long"
 
 
 def test_webhook_attempts_are_counted_by_what_became_of_them(build: Build, measured: Measured) -> None:

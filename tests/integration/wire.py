@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache, cached_property
 from typing import Any
 
@@ -12,15 +13,17 @@ import boto3
 from botocore import UNSIGNED
 from botocore.config import Config
 
+from bench.virtual_time import VirtualTableClock
 from functions.shared.domain.instance.decision import Decision
 from functions.shared.domain.instance.record import Instance
 from functions.shared.domain.instance.status import Status
+from functions.shared.domain.resilience import SlotClass
 from functions.shared.engine.step import StepRunner
 from functions.shared.novita.calls import NoResponse, NovitaCall, NovitaResponse
 from functions.shared.novita.client import Novita
 from functions.shared.platform.settings import Settings
-from functions.shared.platform.wiring import Wiring, wiring
-from functions.shared.stores.table import Write
+from functions.shared.platform.wiring import READS_AS, Wiring, wiring
+from functions.shared.stores.table import TableClock, Write
 from tests.integration.quick_http import send_quickly
 from tests.integration.rights import Rights
 from tests.integration.settings_read import SettingsRead
@@ -125,6 +128,7 @@ class WatchedWiring(Wiring):
 
     wire: Wire
     tick: Callable[[], None]  # a call to Novita takes a moment, even where time is virtual
+    true_now: Callable[[], datetime]  # by no environment's own clock
 
     def __getattribute__(self, name: str) -> Any:
         """What one handler has built, the next finds ready: it counts as having read the same settings."""
@@ -135,6 +139,14 @@ class WatchedWiring(Wiring):
 
     def client(self, service: Any) -> Any:
         return _watched(service, os.environ["AWS_ENDPOINT_URL"])
+
+    @cached_property
+    def table_clock(self) -> TableClock:
+        return VirtualTableClock(self.clock, self.true_now)
+
+    def reads_as(self) -> SlotClass:
+        """One process is every function here."""
+        return READS_AS.get(self.wire.handler, "looks")
 
     @cached_property
     def steps(self) -> StepRunner:

@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING
 
-from functions.shared.domain.errors import NovitaForNow
+from functions.shared.domain.errors import NovitaForNow, lacks_slots
 from functions.shared.domain.ids import new_instance_id, timestamp
 from functions.shared.domain.instance.boot_times import expected_ready_at
 from functions.shared.domain.instance.commands import begin_create
@@ -81,12 +81,14 @@ class CreateInstance:
         return result
 
     def _look_up(self, spec: Spec) -> tuple[Offer | None, str]:
-        """Both look-ups at once. A definite no is raised; no answer from Novita is no error."""
+        """Both look-ups at once. A definite no is raised, and our own lack of slots; no answer from Novita is
+        no error."""
+        within = self.lookup_seconds
         with ThreadPoolExecutor(2) as pool:
             template = pool.submit(
-                copy_context().run, self.catalog.template, spec.template_id, self.lookup_seconds
+                copy_context().run, self.catalog.template, spec.template_id, within, "lookups"
             )
-            choice = pool.submit(copy_context().run, self.catalog.quote, spec, self.lookup_seconds)
+            choice = pool.submit(copy_context().run, self.catalog.quote, spec, within, "lookups")
         try:
             offer = choice.result().offers[0]
             template.result()
@@ -95,6 +97,9 @@ class CreateInstance:
             for other in (template, choice):
                 if other.exception() and not isinstance(other.exception(), NovitaForNow):
                     other.result()
+            for one in (template, choice):
+                if lacks_slots(one.exception()):
+                    one.result()
             logger.info("accepted unchecked", code=error.code)
             return None, f"Accepted; Novita could not be asked yet ({error.code}), so the purchase decides"
         return offer, "Accepted; a machine is being bought"

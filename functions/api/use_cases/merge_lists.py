@@ -9,11 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import datetime
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from functions.api.responses import how_many_fit
 from functions.api.views import entry_view
-from functions.shared.domain.errors import NotNow, NovitaForNow, NovitaRefused
+from functions.shared.domain.errors import NotNow, NovitaForNow, NovitaRefused, lacks_slots
 from functions.shared.domain.ids import read_mark, timestamp
 from functions.shared.domain.instance.comparison import compare
 from functions.shared.domain.instance.decision import Policy
@@ -138,13 +139,16 @@ class MergeLists:
         if self.recent_outage.is_on():
             return None
         newest = self.shared_list.newest()
-        if newest and (self.clock() - newest.began).total_seconds() < self.list_ttl:
+        age = (self.clock() - newest.began).total_seconds() if newest else inf
+        if age < self.list_ttl:
             return newest
         try:
             return self.shared_list.shared(self.within, newest.began if newest else None)[0]
         except (NovitaForNow, NovitaRefused) as error:
             if isinstance(error, NovitaForNow) and not isinstance(error, NotNow):
                 self.recent_outage.note()
+            if lacks_slots(error) and age < self.merged_ttl:  # as old as what is cached may be
+                return newest
             logger.info("merged without novita", code=error.code)
             return None
 

@@ -17,6 +17,7 @@ from functions.shared.domain.errors import (
     NotNow,
     NovitaForNow,
     NovitaRefused,
+    lacks_slots,
 )
 from functions.shared.domain.instance.commands import refuse_missing
 from functions.shared.domain.instance.decide import decide
@@ -97,8 +98,9 @@ class ReadInstances:
         except (NovitaForNow, NovitaRefused) as error:
             if isinstance(error, NovitaForNow) and not isinstance(error, NotNow):
                 self.recent_outage.note()  # the others who ask now need not wait as long
-            logger.info("shown stale", code=error.code)
-            return record, True
+            stale = not lacks_slots(error) or self._novita_is_down()
+            logger.info("shown as it was last seen", code=error.code, stale=stale)
+            return record, stale
         decision = leave_to_its_step(record, decide(record, observation, self.clock(), self.policy))
         return self.steps.store(decision) or find_instance(self.instances, record.id), False
 

@@ -127,6 +127,11 @@ class OutcomeUnclear(NovitaForNow):
     pass
 
 
+def lacks_slots(error: BaseException | None) -> bool:
+    """Nothing was asked for want of a slot of the rate limit: that says nothing about Novita."""
+    return isinstance(error, NotNow) and error.code == "RATE_LIMIT_EXCEEDED"
+
+
 class Unavailable(OstlerError):
     retryable = True
 

@@ -142,7 +142,7 @@ def choose(
     `clusters` leads from a region's name to its id; `excluded` holds (product id, region) that Novita has
     refused; `only_these_regions` keeps "cheapest" to the regions that the request named.
     """
-    named = [product for product in products if _same_name(product.name, product_name)]
+    named = [product for product in products if same_name(product.name, product_name)]
     if not named:
         raise NotFound("PRODUCT_NOT_FOUND", f"Novita sells no product named {product_name!r}")
     wanted = _Wanted(product_name, gpu_num, rootfs_size, billing_mode, max_price, excluded)
@@ -205,7 +205,7 @@ def _rank(ranked: tuple[Product, Offer]) -> tuple[Decimal, int, int, str]:
     return offer.price, -product.memory_per_gpu, -product.cpu_per_gpu, product.id
 
 
-def _same_name(one: str, other: str) -> bool:
+def same_name(one: str, other: str) -> bool:
     return one.strip().casefold() == other.strip().casefold()
 
 

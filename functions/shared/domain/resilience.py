@@ -1,11 +1,13 @@
-"""When calls may go out, come in and be tried again: circuits, back-off, budgets, by what the clock says."""
+"""When calls may go out, come in and be tried again: circuits, slots, budgets, back-off, Retry-After."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
+from math import ceil
+from typing import Literal, NamedTuple
 
 
 class CircuitState(StrEnum):
@@ -220,6 +222,217 @@ def _is_over(until: datetime | None, now: datetime) -> bool:
 
 def _left(until: datetime | None, now: datetime) -> float:
     return max(0.0, (until - now).total_seconds()) if until else 0.0
+
+
+# What a call to Novita is for decides whose share of the rate limit it uses: stops, deletes and probes of a
+# circuit; looks at machines that bill; purchases, starts and what they read; what POST checks before it
+# accepts a create; what else callers read.
+SlotClass = Literal["ends", "looks", "work", "lookups", "callers"]
+
+SECOND = 1000
+MINUTE = 60 * SECOND
+TICK = SECOND // 2  # grants are counted together that may be used until the end of the same half second
+
+# In the order of their claims: see `SlotWindow.claim`.
+CLASSES: tuple[SlotClass, ...] = ("ends", "looks", "work", "lookups", "callers")
+# Reads that a caller waits for. They have a bound and no pace, so that they use up nobody else's.
+BOUNDED: frozenset[SlotClass] = frozenset({"lookups", "callers"})
+
+# After a burst, what is left of the minute is used up faster than evenly by so much: all of it is used, and
+# still there is no time in which nothing goes out.
+HASTE = 1.1
+# A grant is used within this time, the write that stores it included; several are taken at once where a
+# process uses that many in it.
+IN_HAND = SECOND // 4
+# One who does not come for its turn within this time is waited for no longer.
+LATE = 2 * SECOND
+# What Retry-After keeps stops and deletes waiting at most: what they end costs money. With the way of
+# a message they are tried within a minute.
+LONGEST_PAUSE_OF_ENDS_SECONDS = 50.0
+# More are not noted, so that the item stays small; whoever comes then simply asks again.
+MOST_WAITING = 50
+
+
+@dataclass(frozen=True)
+class SlotLimits:
+    """What the limit means, in calls of any 60 s."""
+
+    normal: int
+    everything: int  # stops and deletes may use the difference
+    burst: int  # may go at once after a quiet minute
+    spare: int  # with no more left than this, the minute itself is the pace
+    batch: int  # the most that one write may take
+    share: Mapping[SlotClass, int]  # what a class gets before the others, if it wants it
+    most: Mapping[SlotClass, int]
+
+    @classmethod
+    def of(cls, per_minute: int) -> "SlotLimits":
+        def part(percent: int) -> int:
+            return -(-per_minute * percent // 100)
+
+        normal = part(98)
+        everything = max(normal, per_minute * 104 // 100)
+        share: dict[SlotClass, int] = {"ends": part(10), "looks": part(30), "lookups": part(5), "callers": 0}
+        share["work"] = max(1, normal - sum(share.values()))
+        most: dict[SlotClass, int] = {"lookups": part(20), "callers": part(20)}
+        return cls(
+            normal=normal,
+            everything=everything,
+            burst=part(20),
+            spare=part(3),
+            batch=max(1, normal * IN_HAND // MINUTE),
+            share=share,
+            most={kind: most.get(kind, everything) for kind in CLASSES},
+        )
+
+
+class TableTime(NamedTuple):
+    """The table's time now, in milliseconds, is between these."""
+
+    earliest: int
+    latest: int
+
+
+@dataclass(frozen=True)
+class SlotRequest:
+    kind: SlotClass
+    ticket: str = ""
+    begun: bool = False  # the last call of a purchase: to put it off now would waste those before it
+
+
+Grants = tuple[tuple[int, tuple[int, ...]], ...]  # until when they may be used, and how many of each class
+
+
+@dataclass(frozen=True)
+class WaitingCall:
+    ticket: str
+    kind: SlotClass
+    back_at: int  # when it asks again
+
+
+@dataclass(frozen=True)
+class SlotWindow:
+    version: int = 0
+    writer: str = ""
+    grants: Grants = ()
+    waiting: tuple[WaitingCall, ...] = ()  # first come, first
+    credit: float = 0.0  # how many may go at once
+    credit_at: int = 0
+    paused_at: int = 0
+    paused_until: int = 0
+    buyers_until: int = 0  # purchases were put off, and come back until then
+
+    def at(self, now: int, limits: SlotLimits) -> "SlotWindow":
+        """As it is by then: without what no longer counts, and with the credit that has grown."""
+        grants = tuple(grant for grant in self.grants if grant[0] + MINUTE > now)
+        waiting = tuple(one for one in self.waiting if one.back_at + LATE > now)
+        kept = replace(self, grants=grants, waiting=waiting)
+        grown = self.credit + kept.pace(now, limits) * max(0, now - self.credit_at)
+        return replace(kept, credit=min(limits.burst, grown), credit_at=max(now, self.credit_at))
+
+    def used(self, kind: SlotClass | None = None) -> int:
+        return sum(number for _, number in self._counts(kind))
+
+    def pace(self, now: int, limits: SlotLimits) -> float:
+        """Calls in a millisecond: a little more than what would last until each call of the last minute has
+        made room again."""
+        room, lasting = limits.normal - self.used(), float(limits.normal)
+        for until, number in self._counts(None):
+            lasting = min(lasting, room / (until + MINUTE - now))
+            room += number
+        return HASTE * max(0.0, min(lasting, room / MINUTE))
+
+    def claim(self, kind: SlotClass, limits: SlotLimits) -> tuple[bool, int]:
+        """The smaller comes first: whoever has had less than its share, then by class."""
+        return self.used(kind) >= limits.share[kind], CLASSES.index(kind)
+
+    def delay(self, ask: SlotRequest, now: int, limits: SlotLimits, number: int = 1) -> int:
+        """How long until so many such calls may be sent; `self` is the window at that time.
+
+        What is free goes to whoever asks, not to one who asks only later; but never to a caller's read while
+        a purchase waits.
+        """
+        waiting = self._ahead(ask, limits)
+        here = waiting if ask.kind in BOUNDED else self._ahead(ask, limits, by=now + TICK)
+        at_once = self._delay(ask, here, now, limits, number)
+        return self._delay(ask, waiting, now, limits, number) if at_once else 0
+
+    def _delay(self, ask: SlotRequest, ahead: int, now: int, limits: SlotLimits, number: int) -> int:
+        kind, has_share = ask.kind, self.used(ask.kind) < limits.share[ask.kind]
+        reserve = kind == "ends" and has_share
+        fits = (limits.everything if reserve else limits.normal) - ahead - number
+        delays = [
+            self._pause_end(kind) - now,
+            self._free_at(fits, None, now) - now,
+            self._free_at(limits.most[kind] - number, kind, now) - now,
+        ]
+        if ahead or not (reserve or ask.begun or kind in BOUNDED):
+            delays.append(self._until_credit(ahead + number, now, limits))
+        if kind in BOUNDED and not has_share:
+            delays.append(self.buyers_until - now)
+        return max(0, *delays)
+
+    def grant(
+        self, ask: SlotRequest, now: TableTime, limits: SlotLimits, number: int = 1
+    ) -> tuple["SlotWindow", int]:
+        """With so many calls counted, and until when they may be sent."""
+        until = -(-(now.latest + IN_HAND) // TICK) * TICK
+        more = tuple(number if each == ask.kind else 0 for each in CLASSES)
+        counts = dict(self.grants)
+        counts[until] = tuple(map(sum, zip(counts.get(until, (0,) * len(CLASSES)), more, strict=True)))
+        reserve = ask.kind == "ends" and self.used("ends") < limits.share["ends"]
+        credit = self.credit if reserve or ask.kind in BOUNDED else max(0.0, self.credit - number)
+        return replace(self.without(ask.ticket), grants=tuple(sorted(counts.items())), credit=credit), until
+
+    def without(self, ticket: str) -> "SlotWindow":
+        return replace(self, waiting=tuple(one for one in self.waiting if one.ticket != ticket))
+
+    def wait_in_line(self, ask: SlotRequest, back_at: int) -> "SlotWindow":
+        """In its old place, or at the end; what is begun is first."""
+        call = WaitingCall(ask.ticket, ask.kind, back_at)
+        line = {one.ticket: one for one in self.waiting}
+        line = {ask.ticket: call} | line if ask.begun else line
+        return replace(self, waiting=tuple((line | {ask.ticket: call}).values()))
+
+    def pause(self, now: TableTime, length: int) -> "SlotWindow":
+        """A shorter pause never ends a longer one; one that follows another belongs to it."""
+        until = max(self.paused_until, now.latest + length)
+        began = self.paused_at if self.paused_until > now.earliest else now.earliest
+        return replace(self, paused_at=began, paused_until=until)
+
+    def _pause_end(self, kind: SlotClass) -> int:
+        longest = round(LONGEST_PAUSE_OF_ENDS_SECONDS * SECOND)
+        return min(self.paused_until, self.paused_at + longest) if kind == "ends" else self.paused_until
+
+    def _ahead(self, ask: SlotRequest, limits: SlotLimits, by: int | None = None) -> int:
+        """How many wait with a better claim, or came before; of those who ask again by then."""
+        mine, ahead = self.claim(ask.kind, limits), 0
+        before_mine = mine[0] and not ask.begun, mine[1] - 1
+        mine = before_mine if ask.begun else mine
+        for one in self.waiting:
+            if one.ticket == ask.ticket:
+                mine = before_mine  # those of the same class that follow came later
+            elif self.claim(one.kind, limits) <= mine and (by is None or one.back_at <= by):
+                ahead += 1
+        return ahead
+
+    def _free_at(self, most: int, kind: SlotClass | None, now: int) -> int:
+        """When no more than so many of the calls that count now still do."""
+        left, at = self.used(kind), now
+        for until, number in self._counts(kind):
+            if left <= most:
+                break
+            left, at = left - number, until + MINUTE
+        return at if left <= most else now + MINUTE
+
+    def _until_credit(self, number: int, now: int, limits: SlotLimits) -> int:
+        if limits.normal - self.used() <= limits.spare or self.credit >= number:
+            return 0
+        return ceil((number - self.credit) / self.pace(now, limits))
+
+    def _counts(self, kind: SlotClass | None) -> Iterator[tuple[int, int]]:
+        place = CLASSES.index(kind) if kind else None
+        return ((until, sum(each) if place is None else each[place]) for until, each in self.grants)
 
 
 def retry_wait(

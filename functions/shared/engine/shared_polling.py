@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -20,7 +19,8 @@ from functions.shared.domain.instance.observations import Seen
 from functions.shared.domain.instance.record import Instance
 from functions.shared.domain.instance.sightings import last_action_at, list_suffices
 from functions.shared.platform.observability import logger
-from functions.shared.stores.table import TABLE_FAILED, ConditionFailed, Due, Item, Table, Write, millis
+from functions.shared.stores.cache import Lease
+from functions.shared.stores.table import Due, Table
 
 if TYPE_CHECKING:
     from functions.shared.engine.step import StepRunner
@@ -76,10 +76,6 @@ def changed_machines(before: Machines, after: Machines, deployment: str) -> Iter
 LIST_KEY = "list"
 _PATIENCE = (0.0, 0.3, 0.7, 1.0)  # seconds that are spent on waiting for another process's read
 _LEASE = ("lease#list", "lease")
-# Nobody is reading, or whoever was has been at it for longer than a read may take.
-_FREE = "attribute_not_exists(pk) OR leaseUntil <= :now"
-# It was not taken over meanwhile.
-_MINE = "holder = :holder"
 
 
 @dataclass(frozen=True)
@@ -102,7 +98,7 @@ class SharedList:
     ) -> None:
         self._novita = novita
         self._cache = cache
-        self._table = table
+        self._lease = Lease(table, clock, _LEASE)
         self._clock = clock
         self._wait = wait
         self._known: tuple[str, ListSnapshot] | None = None
@@ -133,6 +129,8 @@ class SharedList:
             found = self.newest()
             if found and (newer_than is None or found.began > newer_than):
                 return found, False
+            if pause and (listed := self._read(within, newer_than)):  # whoever was at it had no slot
+                return listed, True
         raise NotNow("RATE_LIMIT_EXCEEDED", "Novita's list is being read; it is shared", retry_after=2.0)
 
     def _read(self, within: float, newer_than: datetime | None) -> ListSnapshot | None:
@@ -152,31 +150,11 @@ class SharedList:
         finally:
             self._release(lease)
 
-    def _take(self, within: float) -> Item | None:
-        now = self._clock()
-        until = now + timedelta(seconds=within + 1)
-        item: Item = {
-            "pk": _LEASE[0],
-            "sk": _LEASE[1],
-            "kind": "lease",
-            "holder": secrets.token_hex(6),
-            "leaseUntil": millis(until),
-        }
-        try:
-            self._table.put(Write(item, _FREE, {":now": millis(now)}))
-        except ConditionFailed:
-            return None
-        except TABLE_FAILED as error:
-            logger.warning("list lease not taken", error=type(error).__name__)
-        return item
+    def _take(self, within: float) -> str | None:
+        return self._lease.take(within + 1)
 
-    def _release(self, lease: Item) -> None:
-        try:
-            self._table.put(Write({**lease, "leaseUntil": 0}, _MINE, {":holder": lease["holder"]}))
-        except ConditionFailed:
-            return
-        except TABLE_FAILED as error:
-            logger.warning("list lease not released", error=type(error).__name__)
+    def _release(self, lease: str) -> None:
+        self._lease.release(lease)
 
 
 def _to_json(listed: ListSnapshot) -> Any:

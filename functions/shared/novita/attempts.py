@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Protocol
 
 from functions.shared.domain.errors import MachineNotFound, NotNow, NovitaForNow
-from functions.shared.domain.resilience import CallPermit, Permit, ProbePermit, RefusedPermit
+from functions.shared.domain.resilience import CallPermit, Permit, ProbePermit, RefusedPermit, SlotClass
 from functions.shared.novita.calls import (
     CallFailure,
     NoResponse,
@@ -25,8 +25,6 @@ from functions.shared.platform.observability import (
     measure,
 )
 
-Lane = Literal["normal", "urgent"]
-
 
 class CallCircuits(Protocol):
     def ask(self, name: str, *, must_pass: bool = False, may_probe: bool = True) -> Permit: ...
@@ -41,7 +39,7 @@ class CallCircuits(Protocol):
 
 class CallSlots(Protocol):
     def enter(
-        self, kind: Lane, wait_at_most: float, wait: Callable[[float], None], *, buying: bool = False
+        self, kind: SlotClass, wait_at_most: float, wait: Callable[[float], None], *, buying: bool = False
     ) -> None:
         """Returns when the call may be sent, or raises NotNow where that is later than `wait_at_most`."""
 
@@ -98,6 +96,7 @@ class Attempts:
         clock: Callable[[], float],
         random: Callable[[], float],
         believes: Callable[[str], bool],
+        reads_as: Callable[[], SlotClass] = lambda: "looks",
     ) -> None:
         self._transport = transport
         self._circuits = circuits
@@ -107,6 +106,7 @@ class Attempts:
         self._clock = clock
         self._random = random
         self._believes = believes
+        self._reads_as = reads_as
 
     def make(self, call: NovitaCall, within: float) -> NovitaResponse:
         until = self._clock() + within
@@ -129,11 +129,16 @@ class Attempts:
     def _send_if_permitted(self, call: NovitaCall, until: float) -> NovitaResponse | CallFailure:
         permit = self._permit(call, until)
         while isinstance(permit, ProbePermit):
-            result = self._send(PROBE, permit, "urgent", until)
+            result = self._send(PROBE, permit, "ends", until)
             if isinstance(result, CallFailure) and result.counts:
                 raise NotNow("CIRCUIT_BREAKER_OPEN", f"Novita does not answer yet; not asked to {call.what}")
             permit = self._permit(call, until)
-        return self._send(call, permit, "urgent" if call.must_pass else "normal", until)
+        return self._send(call, permit, self._slot_class(call), until)
+
+    def _slot_class(self, call: NovitaCall) -> SlotClass:
+        if call.must_pass:
+            return "ends"
+        return "work" if call.buys or call.acts else call.reads_as or self._reads_as()
 
     def _permit(self, call: NovitaCall, until: float) -> Permit:
         may_probe = self._clock() + self._limits.fair(PROBE) < until
@@ -147,7 +152,7 @@ class Attempts:
         return permit
 
     def _send(
-        self, call: NovitaCall, permit: Permit, slot: Lane, until: float
+        self, call: NovitaCall, permit: Permit, slot: SlotClass, until: float
     ) -> NovitaResponse | CallFailure:
         least = self._limits.fair(call) if isinstance(permit, ProbePermit) else self._limits.least(call)
         try:
@@ -207,7 +212,7 @@ class Attempts:
         else:
             self._circuits.succeeded(permit)
         if failure.too_fast:
-            self._limiter.pause(failure.error.retry_after or 0.0)
+            self._limiter.pause(failure.pause_seconds)
         error = failure.error
         _measure(call, failure)
         said = {"call": call.what, "code": error.code, "counts": failure.counts, **(error.details or {})}

@@ -20,6 +20,7 @@ from functions.shared.domain.errors import (
     OstlerError,
     OutcomeUnclear,
 )
+from functions.shared.domain.resilience import LONGEST_PAUSE_OF_ENDS_SECONDS, SlotClass
 
 MAX_CHARACTERS = 200
 MASK = "***"
@@ -116,6 +117,9 @@ class NovitaCall:
     template_id: str = ""
     image_auth_by_id: bool = False
     slot_wait: float = inf  # seconds that it waits for a slot at most, of all that its caller has
+    reads_as: SlotClass | None = (
+        None  # whose slots a read uses, where not those of the function's other reads
+    )
 
     @property
     def buys(self) -> bool:
@@ -234,6 +238,7 @@ class CallFailure:
     again: bool = False  # another attempt may go better, if the call may be repeated at all
     unheard: bool = False  # Novita did not take the call
     too_fast: bool = False
+    pause_seconds: float = 0.0  # that Novita asks of all calls, if it was too fast
 
 
 def classify(call: NovitaCall, outcome: NovitaResponse | NoResponse) -> NovitaResponse | CallFailure:
@@ -275,9 +280,10 @@ def _lost(call: NovitaCall, lost: NoResponse) -> CallFailure:
 
 
 def _too_fast(call: NovitaCall, answer: NovitaResponse) -> CallFailure:
-    wait = UNSAID_PAUSE_SECONDS if answer.retry_after is None else answer.retry_after
+    pause = UNSAID_PAUSE_SECONDS if answer.retry_after is None else answer.retry_after
+    wait = min(pause, LONGEST_PAUSE_OF_ENDS_SECONDS) if call.must_pass else pause
     error = NotNow("RATE_LIMIT_EXCEEDED", message(call, answer), details=details(answer), retry_after=wait)
-    return CallFailure(error, again=True, unheard=True, too_fast=True)
+    return CallFailure(error, again=True, unheard=True, too_fast=True, pause_seconds=pause)
 
 
 def _failed(call: NovitaCall, answer: NovitaResponse) -> CallFailure:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from functions.shared.domain.errors import NotFound, NotNow, NovitaForNow, NovitaRefused
 from functions.shared.domain.instance.machine import Connection, Machine
 from functions.shared.domain.market import Order, Product, RegistryAuth, Template
+from functions.shared.domain.resilience import SlotClass
 from functions.shared.novita import payloads
 from functions.shared.novita.attempts import Attempts, CallCircuits, CallSlots, CallTimeouts
 from functions.shared.novita.calls import NovitaCall, NovitaKey, ReasonMeaning, Repeat, meaning_of, unreadable
@@ -103,6 +104,7 @@ class Novita:
         now: Callable[[], datetime] = _utc_now,
         random: Callable[[], float] = chance.random,
         believes: Callable[[str], bool] = lambda _: True,  # whether a version of the key is our account's
+        reads_as: Callable[[], SlotClass] = lambda: "looks",
     ) -> None:
         limits = limits or CallTimeouts()
         transport = Transport(base_url, key=key, correlation=correlation, clock=clock, now=now)
@@ -115,6 +117,7 @@ class Novita:
             clock=clock,
             random=random,
             believes=believes,
+            reads_as=reads_as,
         )
         self._key = key
         self._clock = clock
@@ -132,16 +135,28 @@ class Novita:
         )
 
     def products(
-        self, product_name: str | None = None, billing_method: str | None = None, *, within: float
+        self,
+        product_name: str | None = None,
+        billing_method: str | None = None,
+        *,
+        within: float,
+        slot_wait: float = inf,
+        reads_as: SlotClass | None = None,
     ) -> tuple[Product, ...]:
         """Of all regions. Novita matches the name fuzzily, and takes no billing method for "onDemand"."""
         query = {"productName": product_name, "billingMethod": billing_method}
         asked = {name: value for name, value in query.items() if value}
-        return self._entries(
-            NovitaCall("list products", "GET", "/products", asked), payloads.read_product, within
-        )
+        call = NovitaCall("list products", "GET", "/products", asked, slot_wait=slot_wait, reads_as=reads_as)
+        return self._entries(call, payloads.read_product, within)
 
-    def template(self, template_id: str, *, within: float, slot_wait: float = inf) -> Template:
+    def template(
+        self,
+        template_id: str,
+        *,
+        within: float,
+        slot_wait: float = inf,
+        reads_as: SlotClass | None = None,
+    ) -> Template:
         call = NovitaCall(
             f"show template {template_id}",
             "GET",
@@ -149,6 +164,7 @@ class Novita:
             {"templateId": template_id},
             template_id=template_id,
             slot_wait=slot_wait,
+            reads_as=reads_as,
         )
         answer = self._attempts.make(call, within).body
         found = payloads.read_template(answer.get("template", answer), template_id)

@@ -13,6 +13,7 @@ from functions.shared.domain.delivery.webhooks import read_master, read_waits
 from functions.shared.domain.ids import ulid
 from functions.shared.domain.instance.decision import Policy
 from functions.shared.domain.instance.health import HealthCheck
+from functions.shared.domain.resilience import SlotClass
 from functions.shared.engine.step import StepRunner
 from functions.shared.platform.aws import Queues, Secrets
 from functions.shared.platform.invocation import Invocation, TimeBudget
@@ -27,7 +28,7 @@ from functions.shared.stores.jobs import DeadLetters, SlowSlots
 from functions.shared.stores.last_used import LastUsed
 from functions.shared.stores.machines import BootTimes, DeploymentId, KeyTrust, Orphans
 from functions.shared.stores.recent_outage import RecentOutage
-from functions.shared.stores.table import Due, Table
+from functions.shared.stores.table import Due, Table, TableClock
 from functions.shared.stores.totals import Totals
 
 if TYPE_CHECKING:  # imported when first used: not every function pays for them at its cold start
@@ -47,6 +48,9 @@ if TYPE_CHECKING:  # imported when first used: not every function pays for them 
 
 
 QUEUES = ("create", "monitor", "startup", "webhook")
+# The API's reads are made while somebody waits, those of `create` for a purchase, all others to look after
+# machines that bill.
+READS_AS: dict[str, SlotClass] = {"api": "callers", "create": "work"}
 
 
 def utc_now() -> datetime:
@@ -262,7 +266,17 @@ class Wiring:
     def limiter(self) -> "RateLimiter":
         from functions.shared.stores.rate_limiter import RateLimiter
 
-        return RateLimiter(self.table.client, self.table.name, self.settings.novita_rate_limit, self.clock)
+        return RateLimiter(
+            self.table.client, self.table.name, self.settings.novita_rate_limit, self.table_clock
+        )
+
+    @cached_property
+    def table_clock(self) -> TableClock:
+        return TableClock(self.clock)
+
+    def reads_as(self) -> SlotClass:
+        """Whose slots of the rate limit this function's reads of Novita use."""
+        return READS_AS.get(self.settings.function, "looks")
 
     @cached_property
     def novita(self) -> "Novita":
@@ -285,6 +299,7 @@ class Wiring:
             wait=self.wait,
             now=self.clock,
             limits=CallTimeouts(s.novita_connect_timeout, s.novita_read_timeout, s.novita_create_timeout),
+            reads_as=self.reads_as,
         )
 
     @cached_property
@@ -299,6 +314,7 @@ class Wiring:
             tuple(part.strip() for part in s.region_priority.split(",") if part.strip()),
             s.products_ttl,
             s.templates_ttl,
+            self.wait,
         )
 
     @cached_property

@@ -150,6 +150,54 @@ def _part(turn: int, number: int) -> str:
     return f"part#{turn}#{number:03d}"
 
 
+# Nobody is at it, or whoever was has been for longer than it may take.
+_FREE = "attribute_not_exists(pk) OR leaseUntil <= :now"
+# It was not taken over meanwhile.
+_MINE = "holder = :holder"
+
+
+@dataclass(frozen=True)
+class Lease:
+    """What one process at a time does for all."""
+
+    table: Table
+    clock: Callable[[], datetime]
+    place: tuple[str, str]
+
+    def take(self, seconds: float) -> str | None:
+        """Whose it is now; None where another process is at it. Without the table everybody is alone."""
+        now, holder = self.clock(), secrets.token_hex(6)
+        until = now + timedelta(seconds=seconds)
+        try:
+            self.table.put(Write(self._item(holder, until), _FREE, {":now": millis(now)}))
+        except ConditionFailed:
+            return None
+        except TABLE_FAILED as error:
+            logger.warning("lease not taken", lease=self.place[0], error=type(error).__name__)
+        return holder
+
+    def release(self, holder: str) -> None:
+        over = self._item(holder, moment(0))
+        try:
+            self.table.put(Write(over, _MINE, {":holder": holder}))
+        except ConditionFailed:
+            return
+        except TABLE_FAILED as error:
+            logger.warning("lease not released", lease=self.place[0], error=type(error).__name__)
+
+    def _item(self, holder: str, until: datetime) -> Item:
+        pk, sk = self.place
+        kept_until = int((self.clock() + _KEPT).timestamp())
+        return {
+            "pk": pk,
+            "sk": sk,
+            "kind": "lease",
+            "holder": holder,
+            "leaseUntil": millis(until),
+            "expiresAt": kept_until,
+        }
+
+
 _UNREADABLE_VALUE = (KeyError, TypeError, ValueError, zlib.error)  # written by another version, or by hand
 _DAY = 86_400.0
 _MOST_HELD = 256  # values in one process
@@ -226,6 +274,7 @@ class SharedCache:
         self, table: Table, clock: Callable[[], datetime], lifetimes: Callable[[], Mapping[str, float]] = dict
     ) -> None:
         self._store = CacheStore(table, clock)
+        self._table = table
         self._clock = clock
         self._lifetimes = lifetimes
         self._process = _Process()
@@ -234,16 +283,27 @@ class SharedCache:
         self._epoch, self._epoch_at = 0, datetime.min.replace(tzinfo=clock().tzinfo)
 
     def get(self, key: str, max_age: float) -> Any | None:
+        held = self.held(key, max_age)
+        return held.value if held else None
+
+    def held(self, key: str, max_age: float) -> HeldValue | None:
         oldest = self._clock() - timedelta(seconds=max_age)
         self._see_epoch()
         held = self._process.find(key)
         if held is not None and held.stored_at >= oldest:
             self._process.counts.hits += 1
-            return held.value
+            return held
         self._process.counts.misses += 1
         held = self._read(key, held)
         self.count(held is not None and held.stored_at >= oldest)
-        return held.value if held and held.stored_at >= oldest else None
+        return held if held and held.stored_at >= oldest else None
+
+    def age(self, held: HeldValue) -> float:
+        return (self._clock() - held.stored_at).total_seconds()
+
+    def lease(self, key: str, readers: str) -> Lease:
+        """Whoever takes it reads the value for all of them."""
+        return Lease(self._table, self._clock, (_pk(key), f"lease#{readers}"))
 
     def newest(self, key: str) -> HeldValue | None:
         """As old as it may be, and never this process's copy of what another has renewed."""

@@ -1,134 +1,83 @@
 """When the next call may be sent, so that all environments together stay under Novita's limit.
 
-Two lanes of slots on one time line, in whole microseconds so that the table's own arithmetic is exact.
-The normal lane gives one slot after another, a little slower than the limit. The urgent lane is a reserve
-for stop and delete that does not queue behind it: a short burst, then a tenth of the limit. What the reserve
-gives out is taken from the slots that the normal lane has still to give, so it does not add up over time.
+One item holds what was granted in the last minute, by class and half second, who waits, and a pause that
+Novita asked for. All times are the table's own, in whole milliseconds: no environment's clock is believed.
 """
 
-from collections import deque
-from collections.abc import Callable
+import random
+import secrets
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from threading import Lock
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, cast
 
 from botocore.exceptions import ClientError
 
 from functions.shared.domain.errors import NotNow
+from functions.shared.domain.resilience import (
+    CLASSES,
+    IN_HAND,
+    LATE,
+    MINUTE,
+    MOST_WAITING,
+    SECOND,
+    TICK,
+    Grants,
+    SlotClass,
+    SlotLimits,
+    SlotRequest,
+    SlotWindow,
+    TableTime,
+    WaitingCall,
+)
 from functions.shared.platform.observability import LIMITER_REFUSALS, LIMITER_WAIT, logger, measure
-from functions.shared.stores.table import TABLE_FAILED, Item, marshal, unmarshal
+from functions.shared.stores.table import TABLE_FAILED, Item, TableClock, marshal, unmarshal
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 
-Lane = Literal["normal", "urgent"]
-
-SECOND = 1_000_000
-MINUTE = 60 * SECOND
-
-NORMAL_SHARE = 0.96  # leaves room for the reserve's burst within 105 % in any 60 s
-URGENT_SHARE = 0.10
-URGENT_BURST = 0.05
-
-# Nobody waits longer for a slot: the message comes back instead. It also bounds how many slots are given
-# out ahead, which is what the reserve cannot take back.
-LONGEST_WAIT = 15 * SECOND
-# Slots are taken several at a time where that many pass in this time, and may be used this late.
-BATCH_TIME = SECOND // 4
-
-
-@dataclass(frozen=True)
-class LanePace:
-    normal_gap: int
-    urgent_gap: int
-    urgent_burst: int
-    batch: int  # the most slots that one write may take
-
-    @classmethod
-    def of(cls, per_minute: int) -> "LanePace":
-        normal_gap = round(MINUTE / (per_minute * NORMAL_SHARE))
-        return cls(
-            normal_gap=normal_gap,
-            urgent_gap=round(MINUTE / (per_minute * URGENT_SHARE)),
-            urgent_burst=max(1, round(per_minute * URGENT_BURST)),
-            batch=max(1, BATCH_TIME // normal_gap),
-        )
-
-    @property
-    def urgent_lead(self) -> int:
-        """How far ahead of now the urgent lane may be and still give a slot at once."""
-        return (self.urgent_burst - 1) * self.urgent_gap
-
-
-@dataclass(frozen=True)
-class Lanes:
-    """The next free slot of each lane, and the end of a pause that Novita asked for; none goes back."""
-
-    normal_at: int = 0
-    urgent_at: int = 0
-    paused_until: int = 0
-
-
-@dataclass(frozen=True)
-class LaneMove:
-    """A lane that moves by so much: from the start if it stood idle, else from wherever it is by then."""
-
-    lane: Lane
-    idle: bool
-    by: int
-
-
-@dataclass(frozen=True)
-class SlotPlan:
-    lane: Lane  # the lane that gives the slot
-    start: int
-    slot: int  # no sooner than this
-    moves: tuple[LaneMove, ...]
-
-
-def plan_slot(kind: Lane, lanes: Lanes, now: int, pace: LanePace, batch: int = 1) -> SlotPlan:
-    start = max(now, lanes.paused_until)
-    normal_slot = max(lanes.normal_at, start)
-    reserve_slot = max(lanes.urgent_at - pace.urgent_lead, start)
-    if kind == "normal" or normal_slot <= reserve_slot:
-        idle = lanes.normal_at <= start
-        return SlotPlan("normal", start, normal_slot, (LaneMove("normal", idle, batch * pace.normal_gap),))
-    take = LaneMove("urgent", lanes.urgent_at <= start, pace.urgent_gap)
-    pay = LaneMove("normal", False, pace.normal_gap)
-    return SlotPlan("urgent", start, reserve_slot, (take, pay))
-
-
-def granted_slot(plan: SlotPlan, after: Lanes, pace: LanePace) -> int:
-    """The (first) slot that a plan was given, read off the lanes as its write left them."""
-    if plan.lane == "normal":
-        return after.normal_at - plan.moves[0].by
-    return max(plan.start, after.urgent_at - pace.urgent_gap - pace.urgent_lead)
-
-
-KEY = marshal({"pk": "limiter#novita", "sk": "limiter"})
-ATTRIBUTE = {"normal": "normalAt", "urgent": "urgentAt"}
-
+KEY = marshal({"pk": "limiter#novita", "sk": "window"})
 # Nobody has called yet.
 NO_ITEM_YET = "attribute_not_exists(pk)"
-# The lane stands idle as we think, so it starts from now and not from its last slot.
-LANE_IDLE = "{lane} <= :start"
-# Others hold slots ahead of us: ours follows the last of them, however many came in since we looked.
-LANE_BUSY = "{lane} > :start"
-# So many came in that the slot would be later than the caller may wait: none is taken.
-WITHIN_REACH = "{lane} <= :reach"
-# Novita asked for a pause since we looked: no slot before its end.
-SAME_PAUSE = "pausedUntil = :paused"
-# A shorter pause never ends a longer one.
-LONGER_PAUSE = "pausedUntil < :until"
+# Nobody has written since we looked.
+SAME_VERSION = "#version = :version"
 
-# Once for each thing that others may have changed since we looked: the item is there, a lane is no longer
-# idle, a pause. A busy lane never fails us, however many write to it, so nobody starves.
-ATTEMPTS = 6
+# Each time that another wrote first, one has got through: with so many environments at once, all do.
+ATTEMPTS = 30
+# Then one waits a moment, by chance, so that the same ones do not meet again.
+MEETING_SECONDS = 0.1
+# Who waits is believed for so long; what was granted always, since that does not become less.
+BELIEVED = SECOND
+# After so long without an answer of the table the process may have slept, and its clock been set.
+ASLEEP = MINUTE
 
+# Nobody waits longer for a slot: the message comes back instead.
+LONGEST_WAIT = 15.0
 LONGEST_PAUSE = 3600.0
 WITHOUT_TABLE = 5.0  # seconds after which a purchase may ask again
+
+
+@dataclass
+class _Held:
+    """Grants of one class that this process has not used yet, and how fast it uses them."""
+
+    number: int = 0
+    until: int = 0
+    batch: int = 1
+    since: int = 0
+    used: int = 0
+
+    def take(self, now: TableTime) -> bool:
+        if not self.number or now.latest > self.until:
+            return False
+        self.number, self.used = self.number - 1, self.used + 1
+        return True
+
+    def wanted(self, now: TableTime, most: int) -> int:
+        """As many as this process uses in the time they keep, and at most twice the last number."""
+        using = self.used * IN_HAND // max(1, now.earliest - self.since)
+        return max(1, min(using, self.batch * 2, most))
 
 
 class RateLimiter:
@@ -137,203 +86,237 @@ class RateLimiter:
         client: "DynamoDBClient",
         table_name: str,
         per_minute: int,
-        clock: Callable[[], datetime],
+        clock: TableClock,
+        chance: Callable[[], float] = random.random,
     ) -> None:
         self._client = client
         self._table = table_name
-        self._pace = LanePace.of(per_minute)
+        self._limits = SlotLimits.of(per_minute)
         self._clock = clock
-        self._lanes: Lanes | None = None
+        self._chance = chance
+        self._window: SlotWindow | None = None
+        self._seen_at = 0  # by this process's own clock
+        self._held = {kind: _Held() for kind in CLASSES}
         self._lock = Lock()
-        self._allotment: deque[int] = deque()
-        self._batch, self._since, self._used = 1, 0, 0  # slots of the last write, its time, how many are used
 
     def enter(
-        self, kind: Lane, wait_at_most: float, wait: Callable[[float], object], *, buying: bool = False
+        self, kind: SlotClass, wait_at_most: float, wait: Callable[[float], object], *, buying: bool = False
     ) -> None:
-        """Returns when the call may be sent: `take`, wait, and take again if a pause came in between."""
-        left = wait_at_most
-        while delay := self._taken(kind, left, buying):
-            measure(LIMITER_WAIT, 1000 * delay)
-            wait(delay)
-            if not self.paused():
-                return
-            left = max(0.0, left - delay)
-
-    def _taken(self, kind: Lane, wait_at_most: float, buying: bool) -> float:
+        """Returns when the call may be sent. NotNow if that would be later than the caller may wait, or if
+        the table fails a purchase."""
+        patience, waited = min(max(0.0, wait_at_most), LONGEST_WAIT), 0.0
+        request = SlotRequest(kind, secrets.token_hex(4), begun=buying)
         try:
-            return self.take(kind, wait_at_most, buying=buying)
+            while delay := self.ask(request, patience - waited):
+                wait(delay)
+                waited += delay
         except NotNow:
             measure(LIMITER_REFUSALS)
             raise
+        if waited:
+            measure(LIMITER_WAIT, 1000 * waited)
 
-    def take(self, kind: Lane, wait_at_most: float, *, buying: bool = False) -> float:
-        """Seconds to wait before sending. Whoever waits looks at `paused` before sending: `enter` does both.
-
-        Raises NotNow if that would be longer than the caller may wait, or if the table fails a purchase.
-        """
-        now = _micros(self._clock())
-        latest = now + min(round(max(0.0, wait_at_most) * SECOND), LONGEST_WAIT)
-        slot = self._allotted(now, latest) if kind == "normal" else None
-        if slot is None:
-            slot = self._reserved(kind, now, latest, buying)
-        return max(0, slot - now) / SECOND
+    def ask(self, request: SlotRequest, patience: float) -> float:
+        """0 where the call may be sent now; else the seconds after which to ask again with that ticket."""
+        with self._lock:  # threads of one process would only meet each other
+            try:
+                return self._ask(request, patience)
+            except TABLE_FAILED as error:
+                self._table_failed(error)
+                if request.begun:
+                    raise NotNow(
+                        "NOVITA_UNAVAILABLE",
+                        "Nothing is bought while calls to Novita cannot be counted",
+                        retry_after=WITHOUT_TABLE,
+                    ) from error
+                return self._alone(request, patience)
 
     def pause(self, seconds: float) -> None:
         """Novita said 429: nobody sends before that time is over."""
-        until = _micros(self._clock()) + round(min(max(0.0, seconds), LONGEST_PAUSE) * SECOND)
+        length = round(min(max(0.0, seconds), LONGEST_PAUSE) * SECOND)
         with self._lock:
-            self._allotment.clear()
-        known = self._lanes or Lanes()
-        self._lanes = replace(known, paused_until=max(until, known.paused_until))
-        try:
-            self._client.update_item(
-                TableName=self._table,
-                Key=KEY,
-                UpdateExpression=(
-                    "SET pausedUntil = :until, normalAt = if_not_exists(normalAt, :zero), "
-                    "urgentAt = if_not_exists(urgentAt, :zero)"
-                ),
-                ConditionExpression=f"{NO_ITEM_YET} OR {LONGER_PAUSE}",
-                ExpressionAttributeValues=marshal({":until": until, ":zero": 0}),
-            )
-        except TABLE_FAILED as error:
-            if not _is_condition(error):
-                self._table_failed(error)
-
-    def paused(self) -> bool:
-        try:
-            response = self._client.get_item(TableName=self._table, Key=KEY, ConsistentRead=True)
-            self._lanes = _lanes(response.get("Item"))
-        except TABLE_FAILED as error:
-            self._table_failed(error)
-        return self._lanes is not None and self._lanes.paused_until > _micros(self._clock())
-
-    def _reserved(self, kind: Lane, now: int, latest: int, buying: bool) -> int:
-        try:
-            return self._reserve(kind, now, latest)
-        except TABLE_FAILED as error:
-            self._table_failed(error)
-            if buying:
-                raise NotNow(
-                    "NOVITA_UNAVAILABLE",
-                    "Nothing is bought while calls to Novita cannot be counted",
-                    retry_after=WITHOUT_TABLE,
-                ) from error
-            # As if alone, but not through a pause that this process knows of.
-            slot = max(now, self._lanes.paused_until if self._lanes else 0)
-            return self._in_time(slot, now, latest)
-
-    def _reserve(self, kind: Lane, now: int, latest: int) -> int:
-        batch = self._wanted(now) if kind == "normal" else 1
-        for _ in range(ATTEMPTS):
-            lanes = self._lanes
-            plan = plan_slot(kind, lanes or Lanes(), now, self._pace, batch)
-            # Lanes only move on, so what was too far away when we last looked still is: no write needed.
-            self._in_time(plan.slot, now, latest)
+            for held in self._held.values():
+                held.number = 0
             try:
-                after = self._write(plan, lanes, latest)
-            except ClientError as error:
-                if not _is_condition(error):
-                    raise
-                self._lanes = _lanes(cast(Item, error.response).get("Item"))
+                for _ in range(ATTEMPTS):
+                    window, now = self._current()
+                    if self._store(window.pause(now, length)):
+                        return
+            except TABLE_FAILED as error:
+                self._table_failed(error)
+                self._window = (self._window or SlotWindow()).pause(self._clock.now(), length)
+
+    def _alone(self, request: SlotRequest, patience: float) -> float:
+        """Without the table as if nobody else called, but not through a pause that this process knows of."""
+        known, now = self._window or SlotWindow(), self._clock.now().earliest
+        alone = SlotWindow(paused_at=known.paused_at, paused_until=known.paused_until)
+        return _in_time(alone.at(now, self._limits).delay(request, now, self._limits), patience)
+
+    def _ask(self, request: SlotRequest, patience: float) -> float:
+        held = self._held[request.kind]
+        if held.take(self._clock.now()):
+            return 0.0
+        if self._clock.own() - self._seen_at > ASLEEP or self._place(self._window, request):
+            self._read()  # a write that fails for being out of date costs more
+        late = False
+        for _ in range(ATTEMPTS):
+            window, now = self._current()
+            number = held.wanted(now, self._limits.batch)
+            delay = window.delay(request, now.earliest, self._limits, number)
+            if delay and number > 1:
+                number, delay = 1, window.delay(request, now.earliest, self._limits)
+            if delay:
+                if self._believes(window, request, now, patience) and self._waits(
+                    window, request, now, delay, patience
+                ):
+                    return delay / SECOND
                 continue
-            self._lanes = after
-            slot = granted_slot(plan, after, self._pace)
-            if kind == "normal":
-                self._allot(slot, batch, now)
-            return slot
-        raise _not_now(self._pace.normal_gap)
+            granted, until = window.grant(request, now, self._limits, number)
+            if self._store(granted):
+                self._held[request.kind] = _Held(number - 1, until, number, now.earliest, 1)
+                if late or self._clock.now().latest <= until:
+                    return 0.0
+                late = True  # the write took longer than a grant may: once more, and then as it is
+        return _in_time(round(MEETING_SECONDS * (0.5 + self._chance()) * SECOND), patience)
 
-    def _write(self, plan: SlotPlan, lanes: Lanes | None, latest: int) -> Lanes:
-        if lanes is None:
-            first = Lanes(normal_at=plan.start + plan.moves[0].by)
-            self._client.put_item(
-                TableName=self._table,
-                Item=KEY | marshal(_item(first)),
-                ConditionExpression=NO_ITEM_YET,
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+    def _believes(self, window: SlotWindow, request: SlotRequest, now: TableTime, patience: float) -> bool:
+        """Whether it is surely too early, or was a moment ago; if not, the item is read again."""
+        if self._clock.own() - self._seen_at <= BELIEVED:
+            return True
+        granted = replace(window, waiting=(), buyers_until=0)
+        if granted.delay(request, now.earliest, self._limits) > patience * SECOND:
+            return True
+        self._read()
+        return False
+
+    def _waits(
+        self, window: SlotWindow, request: SlotRequest, now: TableTime, delay: int, patience: float
+    ) -> bool:
+        """Whether the others know that this one waits; NotNow where it may not wait so long."""
+        back_at, place = now.latest + delay, self._place(window, request)
+        if delay <= patience * SECOND:
+            known = place and abs(place.back_at - back_at) < TICK
+            crowded = not place and len(window.waiting) >= MOST_WAITING
+            return bool(known or crowded) or self._store(window.wait_in_line(request, back_at))
+        soon = min(back_at, now.latest + round(LONGEST_WAIT * SECOND))
+        after = window.without(request.ticket)
+        if request.kind == "work" and window.buyers_until < soon:
+            after = replace(after, buyers_until=soon + LATE)
+        if after != window and not self._store(after):
+            return False
+        raise _not_now(delay)
+
+    def _place(self, window: SlotWindow | None, request: SlotRequest) -> WaitingCall | None:
+        waiting = window.waiting if window else ()
+        return next((one for one in waiting if one.ticket == request.ticket), None)
+
+    def _current(self) -> tuple[SlotWindow, TableTime]:
+        known = self._window or self._read()
+        now = self._clock.now()
+        return known.at(now.earliest, self._limits), now
+
+    def _read(self) -> SlotWindow:
+        sent = self._clock.own()
+        answer = cast(Item, self._client.get_item(TableName=self._table, Key=KEY, ConsistentRead=True))
+        return self._learn(answer, sent, _window(answer.get("Item")))
+
+    def _store(self, window: SlotWindow) -> bool:
+        """Whether nobody wrote since we looked. If somebody did, what they wrote is known now."""
+        after = replace(window, version=window.version + 1, writer=secrets.token_hex(4))
+        guard: Item = {"ConditionExpression": NO_ITEM_YET}
+        if window.version:
+            guard = {
+                "ConditionExpression": SAME_VERSION,
+                "ExpressionAttributeNames": {"#version": "version"},
+                "ExpressionAttributeValues": marshal({":version": window.version}),
+            }
+        sent = self._clock.own()
+        try:
+            answer = cast(
+                Item,
+                self._client.put_item(
+                    TableName=self._table,
+                    Item=KEY | marshal(_item(after)),
+                    ReturnValuesOnConditionCheckFailure="ALL_OLD",
+                    **guard,
+                ),
             )
-            return first
-        lead = self._pace.urgent_lead if plan.lane == "urgent" else 0
-        conditions = [SAME_PAUSE, WITHIN_REACH.format(lane=ATTRIBUTE[plan.lane])]
-        updates: list[str] = []
-        values = {":paused": lanes.paused_until, ":start": plan.start, ":reach": latest + lead}
-        for move in plan.moves:
-            lane = ATTRIBUTE[move.lane]
-            conditions.append((LANE_IDLE if move.idle else LANE_BUSY).format(lane=lane))
-            updates.append(f"{lane} = :{lane}" if move.idle else f"{lane} = {lane} + :{lane}")
-            values[f":{lane}"] = plan.start + move.by if move.idle else move.by
-        response = self._client.update_item(
-            TableName=self._table,
-            Key=KEY,
-            UpdateExpression=f"SET {', '.join(updates)}",
-            ConditionExpression=" AND ".join(conditions),
-            ExpressionAttributeValues=marshal(values),
-            ReturnValues="ALL_NEW",
-            ReturnValuesOnConditionCheckFailure="ALL_OLD",
-        )
-        return _lanes(cast(Item, response["Attributes"])) or Lanes()
+        except ClientError as error:
+            answer = cast(Item, error.response)
+            if answer["Error"]["Code"] != "ConditionalCheckFailedException":
+                raise
+            stands = self._learn(answer, sent, _window(answer.get("Item")))
+            return stands.writer == after.writer  # ours: the answer was lost, and the SDK wrote once more
+        self._learn(answer, sent, after)
+        return True
 
-    def _in_time(self, slot: int, now: int, latest: int) -> int:
-        if slot > latest:
-            raise _not_now(slot - now)
-        return slot
-
-    def _wanted(self, now: int) -> int:
-        """As many slots as this process uses in the time they keep, and at most twice the last number."""
-        with self._lock:
-            using = self._used * BATCH_TIME // max(1, now - self._since)
-            return max(1, min(using, self._batch * 2, self._pace.batch))
-
-    def _allot(self, slot: int, batch: int, now: int) -> None:
-        with self._lock:
-            self._batch, self._since, self._used = batch, now, 1
-            self._allotment.extend(slot + number * self._pace.normal_gap for number in range(1, batch))
-
-    def _allotted(self, now: int, latest: int) -> int | None:
-        with self._lock:
-            while self._allotment and self._allotment[0] < now - BATCH_TIME:
-                self._allotment.popleft()
-            if self._lanes and self._lanes.paused_until > now:
-                self._allotment.clear()
-            if self._allotment and self._allotment[0] <= latest:
-                self._used += 1
-                return self._allotment.popleft()
-            return None
+    def _learn(self, answer: Item, sent: int, window: SlotWindow) -> SlotWindow:
+        self._clock.learn(sent, answer)
+        self._window, self._seen_at = window, self._clock.own()
+        return window
 
     def _table_failed(self, error: Exception) -> None:
         logger.warning("rate limiter not read or written", extra={"error": type(error).__name__})
 
 
-def _not_now(micros: int) -> NotNow:
+def _in_time(delay: int, patience: float) -> float:
+    if delay > patience * SECOND:
+        raise _not_now(delay)
+    return delay / SECOND
+
+
+def _not_now(delay: int) -> NotNow:
     return NotNow(
         "RATE_LIMIT_EXCEEDED",
         "No call to Novita is free within the time that this one may wait",
-        retry_after=micros / SECOND,
+        retry_after=delay / SECOND,
     )
 
 
-def _is_condition(error: Exception) -> bool:
-    lost = "ConditionalCheckFailedException"
-    return isinstance(error, ClientError) and error.response["Error"]["Code"] == lost
-
-
-def _item(lanes: Lanes) -> Item:
+def _item(window: SlotWindow) -> Item:
     return {
         "kind": "limiter",
-        "normalAt": lanes.normal_at,
-        "urgentAt": lanes.urgent_at,
-        "pausedUntil": lanes.paused_until,
+        "version": window.version,
+        "writer": window.writer,
+        "grants": _packed(window.grants),
+        "waiting": [[one.ticket, one.kind, one.back_at] for one in window.waiting],
+        "credit": round(window.credit, 6),
+        "creditAt": window.credit_at,
+        "pausedAt": window.paused_at,
+        "pausedUntil": window.paused_until,
+        "buyersUntil": window.buyers_until,
     }
 
 
-def _lanes(attributes: Item | None) -> Lanes | None:
+def _window(attributes: Item | None) -> SlotWindow:
     if not attributes:
-        return None
+        return SlotWindow()
     item = unmarshal(attributes)
-    return Lanes(item["normalAt"], item["urgentAt"], item["pausedUntil"])
+    return SlotWindow(
+        version=item["version"],
+        writer=item["writer"],
+        grants=tuple(_unpacked(item["grants"])),
+        waiting=tuple(WaitingCall(*one) for one in item["waiting"] if one[1] in CLASSES),
+        credit=item["credit"],
+        credit_at=item["creditAt"],
+        paused_at=item["pausedAt"],
+        paused_until=item["pausedUntil"],
+        buyers_until=item["buyersUntil"],
+    )
 
 
-def _micros(at: datetime) -> int:
-    return (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+def _packed(grants: Grants) -> str:
+    """Half seconds since the one before, and the number of each class: `3800000001:0.0.2.0.0 3:1.0.0.0.0`."""
+    before, parts = 0, []
+    for until, counts in grants:
+        parts.append(f"{(until - before) // TICK}:{'.'.join(map(str, counts))}")
+        before = until
+    return " ".join(parts)
+
+
+def _unpacked(text: str) -> Iterator[tuple[int, tuple[int, ...]]]:
+    until = 0
+    for part in text.split():
+        ticks, _, counts = part.partition(":")
+        until += int(ticks) * TICK
+        yield until, tuple(map(int, counts.split(".")))

@@ -1,15 +1,17 @@
-"""The one table: items in and out, conditional writes and who won them, and the index of what is due."""
+"""The one table: items in and out, conditional writes and who won them, what is due, and the table's time."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore.exceptions import BotoCoreError, ClientError
 
+from functions.shared.domain.resilience import TableTime
 from functions.shared.platform.observability import logger
 
 if TYPE_CHECKING:
@@ -346,3 +348,45 @@ class Due:
             if error.response["Error"]["Code"] != _BEING_WRITTEN:
                 raise
             return None
+
+
+_DRIFT = 10_000  # two clocks come apart by no more than one in so many
+
+
+class TableClock:
+    """The table's time, from this process's own clock and the dates of the table's answers.
+
+    A date is in whole seconds, so that each answer leaves a second open; several narrow it down.
+    """
+
+    def __init__(self, clock: Callable[[], datetime]) -> None:
+        self._clock = clock
+        self._ahead: TableTime | None = None  # how far the table's clock is ahead of this process's
+        self._learned_at = 0
+
+    def own(self) -> int:
+        return round(self._clock().timestamp() * 1000)
+
+    def now(self) -> TableTime:
+        own = self.own()
+        if self._ahead is None:  # only where the table does not answer
+            return TableTime(own, own)
+        drift = abs(own - self._learned_at) // _DRIFT
+        return TableTime(own + self._ahead.earliest - drift, own + self._ahead.latest + drift)
+
+    def learn(self, sent: int, answer: Mapping[str, Any]) -> None:
+        """`sent` is what `own` was before the request."""
+        date = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date") or ""
+        try:
+            answered = parsedate_to_datetime(date)
+        except ValueError:
+            return
+        self._narrow(sent, round(answered.timestamp() * 1000))
+
+    def _narrow(self, sent: int, answered: int) -> None:
+        own, known = self.own(), self.now()
+        new = TableTime(answered - own, answered + 1000 - sent)
+        both = TableTime(max(new.earliest, known.earliest - own), min(new.latest, known.latest - own))
+        # Where both cannot be true, this process's clock was set in between.
+        agree = self._ahead is not None and both.earliest <= both.latest
+        self._ahead, self._learned_at = both if agree else new, own

@@ -14,8 +14,15 @@ from functions.shared.domain.errors import (
     OstlerError,
     OutcomeUnclear,
 )
-from functions.shared.domain.resilience import CallPermit, Circuit, Permit, ProbePermit, RefusedPermit
-from functions.shared.novita.attempts import FAIR_SECONDS, PROBE, Attempts, CallTimeouts, Lane
+from functions.shared.domain.resilience import (
+    CallPermit,
+    Circuit,
+    Permit,
+    ProbePermit,
+    RefusedPermit,
+    SlotClass,
+)
+from functions.shared.novita.attempts import FAIR_SECONDS, PROBE, Attempts, CallTimeouts
 from functions.shared.novita.calls import NoResponse, NovitaCall, NovitaResponse, Repeat
 
 FINE = NovitaResponse(200, {"data": []})
@@ -47,6 +54,7 @@ class Harness:
     slots: list[str] = field(default_factory=list)
     pauses: list[float] = field(default_factory=list)
     proven: bool = True  # the key
+    reads_as: SlotClass = "looks"
 
     def send(
         self, call: NovitaCall, *, connect_timeout: float, read_timeout: float, at_most: float
@@ -71,7 +79,7 @@ class Harness:
         self.told.append(f"{type(permit).__name__} unused")
 
     def enter(
-        self, kind: Lane, wait_at_most: float, wait: Callable[[float], None], *, buying: bool = False
+        self, kind: SlotClass, wait_at_most: float, wait: Callable[[float], None], *, buying: bool = False
     ) -> None:
         self.slots.append(f"{kind} buying" if buying else kind)
         needed = self.slot_waits.pop(0) if len(self.slot_waits) > 1 else self.slot_waits[0]
@@ -99,6 +107,7 @@ class Harness:
             clock=lambda: self.time,
             random=lambda: chance,
             believes=lambda _: self.proven,
+            reads_as=lambda: self.reads_as,
         )
         began = self.time
         try:
@@ -132,7 +141,17 @@ def test_each_attempt_asks_the_circuit_and_takes_a_slot() -> None:
 
     assert harness.make(READ) == FINE
     assert harness.asked == [("reads", False)] * 3
-    assert harness.slots == ["normal"] * 3
+    assert harness.slots == ["looks"] * 3
+
+
+@pytest.mark.parametrize("reads_as", ["looks", "work", "callers"])
+def test_whose_slots_a_call_uses_follows_from_the_call_and_from_who_makes_it(reads_as: SlotClass) -> None:
+    harness = Harness([FINE], reads_as=reads_as)
+
+    for call in (READ, replace(READ, reads_as="lookups"), RESTART, CREATE, STOP):
+        harness.make(call)
+
+    assert harness.slots == [reads_as, "lookups", "work", "work buying", "ends"]
 
 
 def test_the_jitter_is_full() -> None:
@@ -151,7 +170,7 @@ def test_a_purchase_is_never_sent_twice(outcome: NovitaResponse | NoResponse) ->
 
     assert isinstance(harness.make(CREATE), OstlerError)
     assert len(harness.sent) == 1
-    assert harness.slots == ["normal buying"]
+    assert harness.slots == ["work buying"]
 
 
 def test_a_restart_is_repeated_only_where_novita_cannot_have_heard_it() -> None:
@@ -169,6 +188,15 @@ def test_a_refusal_is_not_repeated_and_never_counts(status: int) -> None:
     assert isinstance(harness.make(READ), OstlerError)
     assert len(harness.sent) == 1
     assert harness.told == ["CallPermit succeeded"]
+
+
+def test_a_429_on_a_stop_pauses_the_others_for_longer_than_the_stop() -> None:
+    harness = Harness([NovitaResponse(429, retry_after=3600.0)])
+
+    refusal = harness.make(STOP, within=30)
+
+    assert isinstance(refusal, NotNow)
+    assert (refusal.retry_after, harness.pauses) == (50.0, [3600.0])
 
 
 def test_a_429_pauses_everybody_and_is_honoured() -> None:
@@ -386,7 +414,7 @@ def test_stop_and_delete_must_pass_and_use_the_slots_kept_for_them() -> None:
 
     assert harness.make(STOP) == FINE
     assert harness.asked == [("actions", True)]
-    assert harness.slots == ["urgent"]
+    assert harness.slots == ["ends"]
 
 
 NOT_FOUND = NovitaResponse(400, {"reason": "RESOURCE_NOT_FOUND", "message": "no such instance"})

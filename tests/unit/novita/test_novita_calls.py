@@ -183,6 +183,7 @@ def test_too_many_requests_are_not_now_for_every_call(status: int) -> None:
         assert type(found.error) is NotNow
         assert (found.error.code, found.error.retry_after) == ("RATE_LIMIT_EXCEEDED", 7.0)
         assert found.too_fast
+        assert found.pause_seconds == 7.0
         assert not found.counts
 
 

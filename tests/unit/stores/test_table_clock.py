@@ -1,0 +1,87 @@
+"""The table's time as a process knows it: from the dates of its answers, whatever the own clock says."""
+
+from datetime import timedelta
+
+import pytest
+
+from bench.virtual_time import Clock, dated
+from functions.shared.stores.table import TableClock
+
+
+def _true(clock: Clock) -> int:
+    return round(clock().timestamp() * 1000)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.mark.parametrize("skew", [-30.0, -0.4, 0.0, 30.0, 3600.0])
+def test_one_answer_tells_the_time_to_a_second(clock: Clock, skew: float) -> None:
+    table = TableClock(lambda: clock() + timedelta(seconds=skew))
+    clock.advance(0.3)
+
+    table.learn(table.own(), dated(clock()))
+
+    known = table.now()
+    assert known.earliest <= _true(clock) <= known.latest
+    assert known.latest - known.earliest == 1000
+
+
+def test_more_answers_narrow_it_down(clock: Clock) -> None:
+    table = TableClock(lambda: clock() + timedelta(seconds=17.25))
+    for _ in range(20):
+        clock.advance(1.13)
+        table.learn(table.own(), dated(clock()))
+
+        known = table.now()
+        assert known.earliest <= _true(clock) <= known.latest
+
+    assert known.latest - known.earliest < 200
+
+
+def test_the_time_of_the_answer_is_somewhere_between_request_and_answer(clock: Clock) -> None:
+    table = TableClock(clock)
+    sent = table.own()
+    clock.advance(0.9)
+    answer = dated(clock())
+    clock.advance(0.9)
+
+    table.learn(sent, answer)
+
+    known = table.now()
+    assert known.earliest <= _true(clock) <= known.latest
+
+
+def test_a_clock_that_was_set_is_followed(clock: Clock) -> None:
+    skew = [0.0]
+    table = TableClock(lambda: clock() + timedelta(seconds=skew[0]))
+    table.learn(table.own(), dated(clock()))
+    skew[0] = -45.0
+
+    table.learn(table.own(), dated(clock()))
+
+    known = table.now()
+    assert known.earliest <= _true(clock) <= known.latest
+
+
+def test_what_was_learned_long_ago_is_less_sure(clock: Clock) -> None:
+    table = TableClock(clock)
+    table.learn(table.own(), dated(clock()))
+    clock.advance(3600)
+
+    known = table.now()
+
+    assert known.latest - known.earliest == 1000 + 2 * 360
+
+
+@pytest.mark.parametrize(
+    "answer", [{}, {"ResponseMetadata": {}}, {"ResponseMetadata": {"HTTPHeaders": {"date": "yesterday"}}}]
+)
+def test_an_answer_without_a_date_teaches_nothing(clock: Clock, answer: dict[str, object]) -> None:
+    table = TableClock(clock)
+
+    table.learn(table.own(), answer)
+
+    assert table.now() == (_true(clock), _true(clock))
