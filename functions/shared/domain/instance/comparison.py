@@ -9,7 +9,7 @@ from functions.shared.domain.errors import Fault
 from functions.shared.domain.ids import Mark, read_mark
 from functions.shared.domain.instance.decision import Policy
 from functions.shared.domain.instance.machine import Machine, MachineState, machine_state
-from functions.shared.domain.instance.record import Action, Instance
+from functions.shared.domain.instance.record import Instance
 from functions.shared.domain.instance.status import Status
 
 
@@ -121,7 +121,7 @@ def compare(
         tuple(
             record
             for id_, record in owners.items()
-            if id_ not in present and not _leaving(record) and _seen_at(record) <= missed_since
+            if id_ not in present and not record.leaving and _seen_at(record) <= missed_since
         ),
         tuple(unknown),
         tuple(reappeared),
@@ -154,12 +154,6 @@ def _known(record: Instance, machine_id: str) -> bool:
     """Its own machine, or one that is being given back, or was given up."""
     own = (record.machine.id, *record.cleanup.released)
     return machine_id in own or record.cleanup.task(machine_id) is not None
-
-
-def _leaving(record: Instance) -> bool:
-    """We are deleting it, so that its absence is what we wait for; the clean-up asks by id."""
-    task = record.cleanup.task(record.machine.id)
-    return task is not None and task.action is Action.DELETE
 
 
 def _seen_at(record: Instance) -> datetime:

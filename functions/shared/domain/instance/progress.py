@@ -57,7 +57,7 @@ def _needed(decision: Decision) -> tuple[Call, Decision] | None:
             asked = task.asked_at is not None
             call = Look(task.machine_id) if asked else Act(task.action, task.machine_id)
             return call, decision.with_task(replace(task, checked_at=step))
-    if machine.id and machine.looked_at != step:
+    if machine.id and machine.looked_at != step and not record.leaving:
         if record.pending and not (record.operation and _put_off(record.operation.refusal, step)):
             return Act(record.pending, machine.id), decision.change_machine(looked_at=step)
         checking = record.status is Status.HEALTH_CHECKING  # and the last look is too old for a round
@@ -94,7 +94,7 @@ def _next_look(decision: Decision) -> datetime:
         times.append(now + decision.policy.poll)
     if record.operation and record.pending:
         times.append(_refused_until(record.operation.refusal, now) or _machine_due(decision))
-    elif record.status in ON_THE_MOVE or record.machine.needs_look:
+    elif (record.status in ON_THE_MOVE or record.machine.needs_look) and not record.leaving:
         times.append(_machine_due(decision))
     return max(now, min(times, default=now + decision.policy.poll))
 

@@ -114,6 +114,8 @@ def _bought(decision: Decision, purchase: Purchase, machine_id: str, read: Purch
     record = decision.record
     if machine_id in (record.machine.id, *record.cleanup.gone, *record.cleanup.released):
         return decision
+    if record.cleanup.task(machine_id):  # it is being given back already: too late to be adopted
+        return decision
     if not wants_machine(record):
         return _give_back(decision, machine_id)
     bought_at = purchase.ended_at or decision.now

@@ -312,9 +312,15 @@ class Instance:
         """Whether Novita may show a machine of it: what a comparison with Novita's list must know of."""
         if self.cleanup.tasks or self.purchases.unsettled or self.status is Status.CREATING:
             return True
-        if self.status is Status.TERMINATED:  # one that vanished is told of if it is back
-            return any(one in self.cleanup.gone for one in self.cleanup.vanished)
-        return self.live_machine_id is not None
+        if any(one in self.cleanup.gone for one in self.cleanup.vanished):  # told of if it is back
+            return True
+        return self.status is not Status.TERMINATED and self.live_machine_id is not None
+
+    @property
+    def leaving(self) -> bool:
+        """Its machine is being deleted: its absence is what is waited for, and the clean-up asks by id."""
+        task = self.cleanup.task(self.machine.id)
+        return task is not None and task.action is Action.DELETE
 
     @property
     def fleet_summary(self) -> dict[str, str]:

@@ -150,18 +150,21 @@ def gone(decision: Decision, machine_id: str) -> Decision:
     decision = decision.change_cleanup(gone=(*decision.record.cleanup.gone, machine_id))
     if machine_id != decision.record.machine.id:
         return decision
-    return decision.change_machine(novita_status="removed", needs_look=False)
+    decision = decision.change_machine(novita_status="removed", needs_look=False)
+    if not decision.record.coming_up:
+        return decision
+    return fail(decision, Fault("STARTUP_FAILED", "The machine vanished at Novita before it was ready"))
 
 
 def _vanished(decision: Decision) -> Decision:
     """It was looked for long enough, and nobody had asked for its end."""
-    machine_id = decision.record.machine.id or ""
+    machine_id, coming_up = decision.record.machine.id or "", decision.record.coming_up
     decision = gone(decision, machine_id)
     decision = decision.change_cleanup(vanished=(*decision.record.cleanup.vanished, machine_id))
     record = decision.record
+    if coming_up:  # it has failed by that
+        return decision
     fault = Fault("INSTANCE_NOT_FOUND", "Its machine vanished at Novita")
-    if record.coming_up:
-        return fail(decision, Fault("STARTUP_FAILED", "The machine vanished at Novita before it was ready"))
     unfinished = record.cleanup.tasks or record.purchases.unsettled  # terminated means that nothing is left
     after = Status.DELETING if unfinished else Status.TERMINATED
     return decision.move_operation("failed", fault).move(after, "vanished", deadline_at=None)

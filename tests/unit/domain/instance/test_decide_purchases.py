@@ -294,6 +294,16 @@ def test_a_kept_machine_that_comes_back_is_kept() -> None:
     assert (decision.record.cleanup.gone, decision.record.cleanup.tasks, decision.call) == ((), (), None)
 
 
+def test_a_machine_that_is_being_given_back_is_not_adopted_any_more() -> None:
+    """It reappeared after a failed boot, and somebody had redriven the instance meanwhile."""
+    record = new_instance(Status.CREATING, tasks=(new_task(machine_id=OWN),), unsettled=True)
+
+    decision = decide(record, PurchasesRead((BOUGHT,)), NOW, POLICY)
+
+    assert decision.record.machine.id is None
+    assert (decision.record.status, decision.call) == (Status.CREATING, Buy())
+
+
 def test_a_clean_up_task_is_not_added_twice() -> None:
     held = new_task(machine_id="m-2", asked_at=ago(60))
     record = new_instance(Status.RUNNING, unsettled=True, tasks=(held,))

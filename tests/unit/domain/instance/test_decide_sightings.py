@@ -576,3 +576,21 @@ def test_reclaimed_and_stopped_by_novita_are_told_apart() -> None:
         "reclaimed by Novita",
         "stopped at Novita",
     ]
+
+
+def test_what_failed_while_it_was_missing_waits_for_its_delete_to_be_confirmed_and_asks_no_more() -> None:
+    missed = {"first_missed_at": ago(125), "last_missed_at": ago(1), "needs_look": True}
+    record = new_instance(Status.FAILED, tasks=(new_task(),), seen_at=ago(200), acted_at=ago(200), **missed)
+
+    decision = decide(record, NotFoundById(OWN, NOW), NOW, POLICY)
+
+    assert (decision.call, decision.record.next_check_at) == (None, NOW + POLICY.settle)
+
+
+def test_one_that_is_coming_up_has_failed_when_its_machine_is_gone_by_a_delete() -> None:
+    task = new_task(asked_at=ago(300), missing_at=ago(200), seen_at=ago(400))
+    record = new_instance(Status.STARTING, tasks=(task,), deadline_at=after(600))
+
+    decision = decide(record, NotFoundById(OWN, NOW), NOW, POLICY)
+
+    assert (decision.record.status, decision.record.at_rest) == (Status.FAILED, True)
