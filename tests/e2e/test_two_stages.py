@@ -11,6 +11,7 @@ import shlex
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,9 +22,12 @@ from local.novita.client import Simulator
 from local.novita.process import running
 from local.paths import ROOT
 from local.ports import Ports
+from local.template import adapt_template, minify
+from local.waiting import wait_until
 from ops.command import RefusalError
 from ops.smoke import SmokeTest, find_service
 from ops.target import Target
+from tests.infra.template import Template, synthesise
 
 pytestmark = pytest.mark.soak
 
@@ -74,6 +78,15 @@ class Account:
             url = f"{self.emulator.url}/_aws/execute-api/{target.stack().api_id}/$default"
             assert SmokeTest(replace(client, url=url), "", None, said.append).run(), said
         return said
+
+    def template(self, text: str, name: str) -> dict[str, Any]:
+        """As CloudFormation takes one that is too long to be sent with the call."""
+        s3, bucket = self.emulator.client("s3"), f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"
+        s3.put_object(Bucket=bucket, Key=name, Body=text.encode())
+        return {
+            "TemplateURL": f"{self.emulator.url}/{bucket}/{name}",
+            "Capabilities": ["CAPABILITY_NAMED_IAM"],
+        }
 
     def stacks(self) -> set[str]:
         found = self.emulator.client("cloudformation").describe_stacks()["Stacks"]
@@ -177,3 +190,51 @@ def test_the_cdk_does_nothing_where_it_means_another_region_than_the_command(
 
     assert f"the CDK means region {REGION}, and the command that runs it eu-west-1" in account.said
     assert account.stacks() == before
+
+
+def kept(account: Account, name: str) -> set[str]:
+    """Tables, secrets and logs of a stack, whether or not the stack is there."""
+    client = account.emulator.client
+    tables = client("dynamodb").list_tables()["TableNames"]
+    secrets = [one["Name"] for one in client("secretsmanager").list_secrets()["SecretList"]]
+    logs = [one["logGroupName"] for one in client("logs").describe_log_groups()["logGroups"]]
+    return {one for one in (*tables, *secrets, *logs) if name in one}
+
+
+def wait_for(account: Account, name: str, status: str) -> None:
+    def settled() -> bool:
+        return not account.stack(name)["StackStatus"].endswith("_IN_PROGRESS")
+
+    assert wait_until(settled, 60, pause=0.2)
+    assert account.stack(name)["StackStatus"] == status
+
+
+def broken(template: Template) -> str:
+    """It has something that the emulator refuses, after everything else was made."""
+    body = adapt_template(template.body, bucket="nobodys", code_key="lost.zip", settings={})
+    refused = {"Type": "AWS::CloudWatch::Alarm", "Properties": {"Metrics": [{"Id": "math"}]}}
+    body["Resources"]["Refused"] = {**refused, "DependsOn": list(body["Resources"])}
+    return minify(body)
+
+
+def test_a_first_deploy_that_fails_leaves_nothing_and_a_later_one_keeps_the_data(
+    account: Account, tmp_path: Path
+) -> None:
+    cloudformation = account.emulator.client("cloudformation")
+    (tmp_path / "first").mkdir()
+    (tmp_path / "later").mkdir()
+    first = broken(synthesise(tmp_path / "first", stage="first", firstDeploy="true"))
+
+    cloudformation.create_stack(StackName="Ostler-first", **account.template(first, "first"))
+    wait_for(account, "Ostler-first", "ROLLBACK_COMPLETE")
+
+    assert kept(account, "Ostler-first") == set()
+
+    assert account.deploy("prod") == 0, account.said
+    before = kept(account, "Ostler-")
+    later = broken(synthesise(tmp_path / "later"))
+    cloudformation.update_stack(StackName="Ostler", **account.template(later, "later"))
+    wait_for(account, "Ostler", "UPDATE_ROLLBACK_COMPLETE")
+
+    assert kept(account, "Ostler-") == before
+    assert account.smoke("prod")[-1] == "7 of 7 checks passed"
