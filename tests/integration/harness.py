@@ -45,7 +45,7 @@ CONSUMERS: dict[str, Callable[..., Any]] = {
     "webhook": webhook,
 }
 _EVERY_MINUTE = timedelta(minutes=1)
-_TICK = timedelta(milliseconds=7)  # longer than the limiter lets pass between two calls
+_TICK = timedelta(milliseconds=7)  # what a call to Novita takes
 _ARN = "arn:aws:sqs:us-east-1:000000000000:"
 MASTER = "a master secret of at least twenty-four bytes"
 

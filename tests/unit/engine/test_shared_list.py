@@ -117,6 +117,27 @@ def test_while_one_reads_the_others_wait_a_moment_for_what_it_finds(
     assert other.shared(5, None) == (listed, False)  # it has just been read
 
 
+def test_where_the_reader_gives_up_one_of_those_who_wait_reads(
+    process: Process, novita: Novita, clock: Clock
+) -> None:
+    reader, other = process(), process()
+    lease = reader._take(5)
+    assert lease
+    wait = clock.wait
+
+    def gives_up(seconds: float) -> None:
+        wait(seconds)
+        if seconds:
+            reader._release(lease)
+
+    other._wait = gives_up
+
+    _, mine = other.shared(5, None)
+
+    assert mine
+    assert novita.reads == 1
+
+
 def test_a_list_that_is_there_while_one_waits_is_taken(
     process: Process, novita: Novita, clock: Clock
 ) -> None:
