@@ -79,6 +79,7 @@ def test_a_transaction_needs_the_rights_of_its_items_and_an_index_its_own() -> N
 
 
 def _live_through(harness: Harness) -> None:
+    harness.put_secret("novita", "a-new-key")  # which the first purchase has to prove
     hook = harness.simulator.inbox_url("told")
     harness.simulator.answer("told", {"status": 500, "times": 1}, {"status": 200})
     known = harness.create(name="known", webhookUrl=hook, healthCheck={})
