@@ -113,7 +113,7 @@ def test_an_instance_can_be_operated_by_its_name_while_only_one_has_it(service: 
 def test_of_two_starts_at_the_same_moment_one_is_taken(service: Service) -> None:
     ids = [service.take_over("exited", ports="22/tcp") for _ in range(4)]
 
-    with service.at_a_standstill("startup"), ThreadPoolExecutor(2) as pool:
+    with service.at_a_standstill("monitor"), ThreadPoolExecutor(2) as pool:
         for instance_id in ids:
             path = f"/api/instances/{instance_id}/start"
             calls = [pool.submit(service.call, "POST", path) for _ in range(2)]

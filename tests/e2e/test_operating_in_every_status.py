@@ -89,7 +89,7 @@ def test_each_operation_on_each_status_is_taken_or_refused_with_the_status_named
         nothing_left = pool.submit(courses.refused_create, service, "refused")
     instances = dict(zip(needed, brought, strict=True))
 
-    with service.at_a_standstill("create"), service.at_a_standstill("startup"):
+    with service.at_a_standstill("create"), service.at_a_standstill("monitor"):
         instances["delete", "creating"] = service.create()
         # Whatever is refused is tried on the one that is deleted after that.
         codes = {

@@ -4,16 +4,19 @@ Many instances share a harness, each with one crash, so that all of them come to
 virtual time.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import pytest
 
 from functions.api.use_cases import create_instance
+from functions.shared.domain.instance.health import HealthReport, ProbeFault
+from functions.shared.domain.instance.machine import Endpoint
 from functions.shared.domain.instance.status import Status
+from functions.shared.outbound.probes import Probes
 from tests.integration.conftest import Build
 from tests.integration.crash_points import (
     AROUND,
@@ -192,6 +195,31 @@ def test_whoever_dies_while_a_machine_that_never_boots_is_given_back_leaves_none
     _died_everywhere(harness, failing, [f"i{number}" for number in range(len(lives(found)))], found)
 
     assert harness.simulator.live() == []
+
+
+def test_whoever_dies_while_asking_a_slow_application_is_followed_by_another(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first round times out, so that the second needs a slot of those for slow ones."""
+    ask, asked = Probes.check, set[str]()
+
+    def time_out_once(probes: Probes, endpoints: Sequence[Endpoint], *more: Any) -> HealthReport:
+        report, first = ask(probes, endpoints, *more), endpoints[0].address not in asked
+        asked.add(endpoints[0].address)
+        late = [
+            replace(one, fault=ProbeFault("timeout", "timeout", timed_out=True)) for one in report.results
+        ]
+        return HealthReport(tuple(late)) if first else report
+
+    monkeypatch.setattr(Probes, "check", time_out_once)
+    history = (*CREATE.history, "instance.health_checking", "instance.ready")
+    checked = Flow(Status.READY, history, partial(_create, healthCheck={}))
+    _, all_of_it = _recorded(harness, checked, "recorded", "recorded")
+    found = [one for one in all_of_it if one.handler == "startup" and not is_one(one.call, AROUND)]
+
+    _died_everywhere(harness, checked, [f"i{number}" for number in range(len(lives(found)))], found)
+
+    assert {"GetItem slow/slots", "UpdateItem slow/slots"} <= {point.call for point in found}
 
 
 def test_a_request_that_died_and_is_not_repeated_leaves_an_instance_or_nothing(harness: Harness) -> None:
