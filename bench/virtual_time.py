@@ -23,7 +23,7 @@ class VirtualTableClock(TableClock):
     """As if each answer had been dated in virtual time: in whole seconds, as the table's are."""
 
     def __init__(self, own: Callable[[], datetime], true_now: Callable[[], datetime]) -> None:
-        super().__init__(own)
+        super().__init__(own, lambda: true_now().timestamp())
         self._true_now = true_now
 
     def learn(self, sent: int, answer: Any) -> None:  # noqa: ARG002  # what the table says is of real time

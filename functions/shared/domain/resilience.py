@@ -249,8 +249,9 @@ LATE = 2 * SECOND
 # What Retry-After keeps stops and deletes waiting at most: what they end costs money. With the way of
 # a message they are tried within a minute.
 LONGEST_PAUSE_OF_ENDS_SECONDS = 50.0
-# More are not noted, so that the item stays small; whoever comes then simply asks again.
-MOST_WAITING = 50
+# More are not noted, so that the item stays small; whoever comes then simply asks again. A crowd of callers
+# must not take the place of those who work.
+MOST_WAITING, MOST_CALLERS_WAITING = 100, 20
 
 
 @dataclass(frozen=True)
@@ -393,6 +394,12 @@ class SlotWindow:
         line = {one.ticket: one for one in self.waiting}
         line = {ask.ticket: call} | line if ask.begun else line
         return replace(self, waiting=tuple((line | {ask.ticket: call}).values()))
+
+    def is_crowded(self, kind: SlotClass) -> bool:
+        callers = sum(one.kind in BOUNDED for one in self.waiting)
+        if kind in BOUNDED:
+            return callers >= MOST_CALLERS_WAITING
+        return len(self.waiting) - callers >= MOST_WAITING
 
     def pause(self, now: TableTime, length: int) -> "SlotWindow":
         """A shorter pause never ends a longer one; one that follows another belongs to it."""

@@ -18,8 +18,6 @@ from functions.shared.domain.resilience import (
     CLASSES,
     IN_HAND,
     LATE,
-    MINUTE,
-    MOST_WAITING,
     SECOND,
     TICK,
     Grants,
@@ -49,8 +47,6 @@ ATTEMPTS = 30
 MEETING_SECONDS = 0.1
 # Who waits is believed for so long; what was granted always, since that does not become less.
 BELIEVED = SECOND
-# After so long without an answer of the table the process may have slept, and its clock been set.
-ASLEEP = MINUTE
 
 # Nobody waits longer for a slot: the message comes back instead.
 LONGEST_WAIT = 15.0
@@ -156,8 +152,8 @@ class RateLimiter:
         held = self._held[request.kind]
         if held.take(self._clock.now()):
             return 0.0
-        if self._clock.own() - self._seen_at > ASLEEP or self._place(self._window, request):
-            self._read()  # a write that fails for being out of date costs more
+        if not self._clock.is_sure() or self._place(self._window, request):
+            self._read()  # so that the time is known, or since a write that is out of date would cost more
         late = False
         for _ in range(ATTEMPTS):
             window, now = self._current()
@@ -196,7 +192,7 @@ class RateLimiter:
         back_at, place = now.latest + delay, self._place(window, request)
         if delay <= patience * SECOND:
             known = place and abs(place.back_at - back_at) < TICK
-            crowded = not place and len(window.waiting) >= MOST_WAITING
+            crowded = not place and window.is_crowded(request.kind)
             return bool(known or crowded) or self._store(window.wait_in_line(request, back_at))
         soon = min(back_at, now.latest + round(LONGEST_WAIT * SECOND))
         after = window.without(request.ticket)

@@ -1,6 +1,7 @@
 """The one table: items in and out, conditional writes and who won them, what is due, and the table's time."""
 
 import json
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -351,6 +352,8 @@ class Due:
 
 
 _DRIFT = 10_000  # two clocks come apart by no more than one in so many
+_SURE_FOR = 60_000  # milliseconds since the last answer
+_SET_BY = 200  # milliseconds by which a clock differs from one that cannot be set: it was
 
 
 class TableClock:
@@ -359,10 +362,13 @@ class TableClock:
     A date is in whole seconds, so that each answer leaves a second open; several narrow it down.
     """
 
-    def __init__(self, clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self, clock: Callable[[], datetime], monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self._clock = clock
+        self._monotonic = monotonic
         self._ahead: TableTime | None = None  # how far the table's clock is ahead of this process's
-        self._learned_at = 0
+        self._learned = (0, 0)  # when, by the clock and by the one that cannot be set
 
     def own(self) -> int:
         return round(self._clock().timestamp() * 1000)
@@ -371,8 +377,13 @@ class TableClock:
         own = self.own()
         if self._ahead is None:  # only where the table does not answer
             return TableTime(own, own)
-        drift = abs(own - self._learned_at) // _DRIFT
+        drift = abs(own - self._learned[0]) // _DRIFT
         return TableTime(own + self._ahead.earliest - drift, own + self._ahead.latest + drift)
+
+    def is_sure(self) -> bool:
+        """Whether an answer was there lately, and the own clock was not set since; nor the process asleep."""
+        passed, truly = self.own() - self._learned[0], self._elapsed() - self._learned[1]
+        return self._ahead is not None and abs(passed - truly) <= _SET_BY and truly <= _SURE_FOR
 
     def learn(self, sent: int, answer: Mapping[str, Any]) -> None:
         """`sent` is what `own` was before the request."""
@@ -387,6 +398,8 @@ class TableClock:
         own, known = self.own(), self.now()
         new = TableTime(answered - own, answered + 1000 - sent)
         both = TableTime(max(new.earliest, known.earliest - own), min(new.latest, known.latest - own))
-        # Where both cannot be true, this process's clock was set in between.
-        agree = self._ahead is not None and both.earliest <= both.latest
-        self._ahead, self._learned_at = both if agree else new, own
+        agree = self.is_sure() and both.earliest <= both.latest
+        self._ahead, self._learned = both if agree else new, (own, self._elapsed())
+
+    def _elapsed(self) -> int:
+        return round(self._monotonic() * 1000)

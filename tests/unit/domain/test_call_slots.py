@@ -165,6 +165,17 @@ def test_a_purchase_that_is_begun_waits_neither_for_the_pace_nor_for_others_to_b
     assert [one.ticket for one in begun.waiting] == ["mine", "theirs"]
 
 
+def test_a_crowd_of_callers_takes_no_place_in_the_line_from_those_who_work() -> None:
+    window = SlotWindow()
+    for number in range(100):
+        if not window.is_crowded("callers"):
+            window = waiting(window, "callers", f"caller {number}")
+
+    assert len(window.waiting) == 20
+    assert window.is_crowded("lookups")
+    assert not window.is_crowded("work")
+
+
 @pytest.mark.parametrize("kind", CLASSES)
 def test_nobody_goes_during_a_pause(kind: SlotClass) -> None:
     paused = SlotWindow().pause(exactly(NOW), 20 * SECOND)
