@@ -43,7 +43,7 @@ def test_an_alarm_on_our_own_metrics_names_one_that_the_functions_write(
 ) -> None:
     ours = [alarm for alarm in alarms.values() if alarm["Namespace"] == NAMESPACE]
 
-    assert len(ours) == 11
+    assert len(ours) == 13
     for alarm in ours:
         names = {one["Name"] for one in alarm["Dimensions"]} - {"service"}
         assert names <= {DIMENSIONS[alarm["MetricName"]]}

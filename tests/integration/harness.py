@@ -122,6 +122,7 @@ class Harness:
         self.add_key(self.key, *keys.SCOPES)
         self.begin(datetime.now(UTC))
         self.wiring.key_trust.trust("harness")  # as after the first sweep of a deployment
+        self.wire.calls.clear()
 
     def add_key(self, key: str, *scopes: str) -> str:
         """The id that the key is known and revoked by."""

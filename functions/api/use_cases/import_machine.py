@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from functions.shared.engine.step import StepRunner
     from functions.shared.novita.client import Novita
     from functions.shared.stores.instances import Instances
+    from functions.shared.stores.machines import KeyTrust
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class ImportMachine:
     novita: Novita
     steps: StepRunner
     deployment: Callable[[], str]
+    key_trust: KeyTrust
     policy: Policy
     clock: Callable[[], datetime]
     lookup_seconds: float
@@ -55,6 +57,7 @@ class ImportMachine:
         request: IdempotentRequest | None,
     ) -> ApiResult:
         began = self.clock()
+        self.key_trust.proven()  # at once where there is no machine yet: then a not-found is one
         machine, former = self._find_free(machine_id)
         decision = begin_import(
             instance_id=new_instance_id(began),
