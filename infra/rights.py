@@ -34,7 +34,8 @@ def rights(table: Table, queues: Queues, topic: Topic, secrets: Secrets, edge: E
     send_all = send(queues, "create", "monitor", "startup", "webhook")
     read_novita_key = allow("secretsmanager", "GetSecretValue", secrets.novita_arn)
     read_webhook_master = allow("secretsmanager", "GetSecretValue", secrets.webhook_arn)
-    read_purchases = query(table.arn, *table.index_arns("due"))  # its purchases, and who else is due
+    # Its purchases, who else is due, and whether there were machines before a Novita key that is new.
+    read_purchases = query(table.arn, *table.index_arns("due", "fleet"))
     give_up = allow("sqs", "SendMessage", queues.dead.queue_arn)  # what failed for the last time
     steps = [read_write, read_purchases, send_steps, give_up, read_novita_key]
 
@@ -48,8 +49,7 @@ def rights(table: Table, queues: Queues, topic: Topic, secrets: Secrets, edge: E
             read_webhook_master,
             *([allow("secretsmanager", "GetSecretValue", edge.secret_arn)] if edge else []),
         ],
-        # The index: whether there were machines before a Novita key that is new.
-        "create": [*steps, query(*table.index_arns("fleet")), consume(queues, "create")],
+        "create": [*steps, consume(queues, "create")],
         "monitor": [*steps, consume(queues, "monitor")],
         "startup": [read_write, send_steps, give_up, consume(queues, "startup")],
         "webhook": [

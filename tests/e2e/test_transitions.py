@@ -64,6 +64,10 @@ def refused_and_stopped(service: Service) -> str:
     return take(service, courses.refused_start(service), ("stop", "stopped"))
 
 
+def refused_and_removed(service: Service) -> str:
+    return take(service, courses.refused_start(service), ("removed", "terminated"))
+
+
 def deleted_while_it_is_bought(service: Service) -> str:
     service.simulator.fault("slow", "/gpu/instance/create", match_body="too-slow", delayMs=1500)
     return take(service, service.create(name="too-slow"), ("delete", "terminated"))
@@ -104,6 +108,7 @@ COURSES: list[Course] = [
     imported("running", ("stop", "stopped"), ("delete", "terminated")),
     refused_and_started,
     refused_and_stopped,
+    refused_and_removed,
     # Bought here; last, since a purchase has a short deadline and functions begin slowly.
     created_and_reclaimed,
     checked_and_restarted,

@@ -41,7 +41,7 @@ def secret(name: str) -> set[tuple[str, str]]:
 
 def step(queue: str) -> set[tuple[str, str]]:
     sent = send(*STEPS, "Dead")
-    return table(*ITEMS, "Query") | indexes("due") | sent | secret("NovitaKey") | consume(queue)
+    return table(*ITEMS, "Query") | indexes("due", "fleet") | sent | secret("NovitaKey") | consume(queue)
 
 
 EXPECTED = {
@@ -51,7 +51,7 @@ EXPECTED = {
     | on("sqs", ["GetQueueAttributes"], *(f"Queues{queue}" for queue in (*EVERY_QUEUE, "Dead")))
     | secret("NovitaKey")
     | secret("WebhookMaster"),
-    "create": step("Create") | indexes("fleet"),
+    "create": step("Create"),
     "monitor": step("Monitor"),
     "startup": table(*ITEMS) | send(*STEPS, "Dead") | consume("Startup"),
     "webhook": table("GetItem", "UpdateItem")

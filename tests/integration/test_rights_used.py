@@ -6,6 +6,7 @@ That nothing is done without a right, and no other setting read, is checked in e
 
 from typing import Any
 
+from functions.shared.domain.instance.status import Status
 from functions.shared.domain.messages import StepMessage
 from tests.infra.roles import Right
 from tests.integration.conftest import Build
@@ -93,7 +94,18 @@ def _live_through(harness: Harness) -> None:
     _doubt_a_purchase(harness, known, "stop")
     _fail_for_good(harness, known)
     _lose_messages(harness, known)
+    _change_the_key(harness)
     harness.settle()
+
+
+def _change_the_key(harness: Harness) -> None:
+    """In the middle of a delete: the monitor is the first to doubt the new one, and a sweep proves it."""
+    kept, brief = harness.create(name="kept"), harness.create(name="brief")
+    harness.settle()
+    harness.put_secret("novita", "a-third-key")
+    assert harness.call("DELETE", f"/api/instances/{brief}")[0] == 202
+    harness.settle()
+    assert harness.record(kept).status is Status.RUNNING
 
 
 def _buy_unclearly(harness: Harness) -> None:

@@ -98,22 +98,24 @@ class KeyTrust:
 
     def believes(self, version: str) -> bool:
         """Whether what a key of that version does not find counts. An unreadable table proves nothing."""
-        if version in self._known:
-            return True
         now = self._clock()
         if version in self._asked and now - self._asked[version] < _ASK_AGAIN:
             return False
-        self._asked[version] = now
         try:
-            return self._first_used_at(version, now) is None
+            proven = self._is_proven(version)
         except TABLE_FAILED as error:
             logger.warning("trust in the novita key not read", error=type(error).__name__)
             return False
+        if not proven:
+            self._asked[version] = now
+        return proven
 
     def proven(self) -> bool:
-        """Of the key that this process uses; proven here and now where there is nothing that it could show.
-        For those that buy and compare."""
-        version = self._version()
+        """Of the key that this process uses."""
+        return self._is_proven(self._version())
+
+    def _is_proven(self, version: str) -> bool:
+        """Here and now, where there is nothing that it could show."""
         if version in self._known:
             return True
         first_used_at = self._first_used_at(version, self._clock())
