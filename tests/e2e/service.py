@@ -18,7 +18,7 @@ from tests.books import assert_books_balance, assert_no_gaps
 Json = dict[str, Any]
 
 PATIENCE_SECONDS = 40.0
-_KEPT = ("key#", "deployment", "cursors")  # warm functions hold them
+_KEPT = ("key#", "novita-key#", "deployment", "cursors")  # warm functions hold them
 _QUICK = {
     "bootSeconds": 1,
     "startSeconds": 0.5,
@@ -104,8 +104,9 @@ class Service:
 
     def statuses(self, instance_id: str) -> list[str]:
         """The statuses it went through, in order."""
-        changes = [event for event in self.events(instance_id) if event["type"].startswith("instance.")]
-        return [event["status"] for event in changes]
+        return [
+            one["status"] for one in self.events(instance_id) if one["type"] == f"instance.{one['status']}"
+        ]
 
     def wait_for(self, instance_id: str, *statuses: str, seconds: float = PATIENCE_SECONDS) -> Json:
         found: Json = {}
