@@ -61,10 +61,11 @@ lint: $(READY) ## lint, format, types: what .pre-commit-config.yaml runs before 
 check: lint ## lint, format, types, tests
 	$(PYTEST) $(ARGS)
 
-soak: $(READY) ## what takes long: full forms of tests, then all faults over 1,000 instances (SEED=, INSTANCES=: only that)
+soak: $(READY) ## what takes long: full forms of tests, every history of one instance, then all faults over 1,000 (SEED=, INSTANCES=: only that)
 	@$(if $(SEED)$(INSTANCES),:,$(PYTEST) -m soak $(ARGS))
 	@$(if $(SEED)$(INSTANCES),:,OSTLER_EVERY_SIDE=1 $(PYTEST) tests/integration/test_kill_points.py \
 		tests/integration/test_kill_points_requests.py tests/integration/test_kill_points_telling.py)
+	@$(if $(SEED)$(INSTANCES),:,$(BIN)/python -m tests.explorer.soak --seconds 600)
 	@$(BIN)/python -m tests.integration.chaos $(addprefix --seed ,$(SEED)) $(addprefix --instances ,$(INSTANCES))
 
 synth: $(READY) ## the CloudFormation templates, in cdk.out, linted
