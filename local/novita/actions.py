@@ -4,9 +4,9 @@ from pydantic import Field
 
 from local.novita import lifecycle
 from local.novita.errors import ApiError
-from local.novita.machines import Machine
+from local.novita.machines import Machine, TakenAction
 from local.novita.orders import Env, Port, check_ports
-from local.novita.purchase import check_image
+from local.novita.purchase import bring_up, check_image
 from local.novita.state import SimulatorState
 from local.novita.wire import Lenient
 
@@ -39,11 +39,18 @@ class Upgrade(Target):
 def act(state: SimulatorState, name: str, id_: str) -> Machine:
     machine = state.require_machine(id_)
     now = state.clock.now()
-    lifecycle.check_allowed(name, machine.status(now))
+    failing = bool(machine.error(now).message) and state.settings.stop_while_failing
+    if not (name == "stop" and failing and machine.status(now) not in lifecycle.REMOVING):
+        lifecycle.check_allowed(name, machine.status(now))
     if name in BRINGS_UP:
         _check_gpus(state, name, machine)
         machine.clear_reclaim(now)
-    machine.plan(now, lifecycle.action_steps(lifecycle.ACTIONS[name], now, state.settings))
+    steps = lifecycle.action_steps(lifecycle.ACTIONS[name], now, state.settings)
+    if name == "start":
+        bring_up(machine, now, steps, state.settings)
+    else:
+        machine.plan(now, steps)
+    machine.actions.append(TakenAction(now, name))
     return machine
 
 
@@ -54,6 +61,7 @@ def remove(state: SimulatorState, id_: str) -> Machine:
         raise ApiError("PREPAID_INSTANCE_NOT_SUPPORT_RELEASE", "a monthly instance cannot be released")
     if machine.status(now) not in lifecycle.REMOVING:
         machine.plan(now, lifecycle.action_steps(lifecycle.REMOVE, now, state.settings))
+        machine.actions.append(TakenAction(now, "delete"))
     return machine
 
 

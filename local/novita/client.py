@@ -60,6 +60,13 @@ class Simulator:
     def patch_instance(self, id_: str, **change: Any) -> Json:
         return self._call("PATCH", f"/instances/{id_}", change)
 
+    def hide(self, id_: str, seconds: float | None = None) -> None:
+        """It lives on, and neither get nor list shows it: for so long, or until it is shown."""
+        self.patch_instance(id_, **({"hidden": True} if seconds is None else {"hiddenSeconds": seconds}))
+
+    def show(self, id_: str) -> None:
+        self.patch_instance(id_, hidden=False)
+
     def reclaim(self, id_: str, in_seconds: float = 0) -> Json:
         return self._call("POST", f"/instances/{id_}/reclaim", {"inSeconds": in_seconds})
 
@@ -80,7 +87,7 @@ class Simulator:
 
     def fault(
         self,
-        kind: Literal["status", "timeout", "disconnect", "garbage", "slow"],
+        kind: Literal["status", "timeout", "disconnect", "garbage", "slow", "account", "stale"],
         path: str = "",
         method: str = "",
         match_query: str = "",
@@ -95,6 +102,9 @@ class Simulator:
 
     def clear_faults(self) -> None:
         self._call("DELETE", "/faults")
+
+    def clear_fault(self, id_: str) -> None:
+        self._call("DELETE", f"/faults/{id_}")
 
     def calls(self, path: str = "", method: str = "") -> list[Json]:
         found = self._call("GET", "/calls", query={"path": path, "method": method})

@@ -6,7 +6,7 @@ from aiohttp import web
 
 from local.novita.apps import AppStats
 from local.novita.calls import Calls
-from local.novita.faults import Faults
+from local.novita.faults import ACCOUNT, LIST_AGE, Faults
 from local.novita.inbox import Inbox
 from local.novita.rate_limit import RateLimiter
 from local.novita.state import SimulatorState
@@ -43,3 +43,13 @@ def state_of(request: web.Request) -> SimulatorState:
     """The state that the call began with: a reset meanwhile does not change it."""
     found = request.get(STATE)
     return found if isinstance(found, SimulatorState) else context_of(request).state
+
+
+def account_of(request: web.Request) -> str:
+    """The account whose machines the call is about: the key's, unless a fault mistakes it."""
+    return str(request.get(ACCOUNT, ""))
+
+
+def list_age_of(request: web.Request) -> float:
+    """How many seconds ago the list that the call sees was true, where a fault says so."""
+    return float(request.get(LIST_AGE, 0))

@@ -117,6 +117,8 @@ def describe_machine(machine: Machine, now: float) -> dict[str, Any]:
     return {
         "id": machine.id,
         "name": machine.name,
+        "account": machine.account,
+        "hidden": machine.hidden(now),
         "status": machine.status(now),
         "statusError": {"state": error.state, "message": error.message},
         "spotStatus": spot.status,
@@ -133,5 +135,6 @@ def describe_machine(machine: Machine, now: float) -> dict[str, Any]:
         "billingMode": terms.billing_mode,
         "pricePerGpuHour": terms.unit_price,
         "create": machine.create_body,
+        "actions": [{"at": one.at, "action": one.action} for one in machine.actions],
         "history": [{"at": step.at, "status": step.value} for step in machine.statuses.until(now)],
     }

@@ -14,8 +14,11 @@ from local.novita.errors import error_body, reason_for
 from local.novita.wire import Wire
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-Kind = Literal["status", "timeout", "disconnect", "garbage", "slow"]
+Kind = Literal["status", "timeout", "disconnect", "garbage", "slow", "account", "stale"]
+# What a call carries with it.
 UNANSWERED = "unanswered"
+ACCOUNT = "account"
+LIST_AGE = "list age"
 
 HTML_ERROR = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
 NAMED_BODIES = {
@@ -59,6 +62,8 @@ class FaultBody(Wire):
     body: str = "html"
     bytes: int | None = Field(default=None, ge=0, le=1_000_000_000)
     content_type: str | None = None
+    account: str = "another"  # for account: whose machines the call is taken to be about
+    age_seconds: float = Field(default=86_400, ge=0)  # for stale: how old the list is
 
     @field_validator("retry_after", "content_type", "reason")
     @classmethod
@@ -117,6 +122,10 @@ class Faults:
 
 async def apply_fault(fault: FaultBody, request: web.Request, handler: Handler) -> web.StreamResponse:
     """With `commit` the work is done first and the answer is lost; without, nothing was done."""
+    if fault.kind in ("account", "stale"):  # a lie that looks like any other answer
+        name, value = (ACCOUNT, fault.account) if fault.kind == "account" else (LIST_AGE, fault.age_seconds)
+        request[name] = value
+        return await handler(request)
     if fault.kind == "slow":
         return await _slow(fault, request, handler)
     answer = await handler(request) if fault.commit else None

@@ -5,7 +5,7 @@ from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
 
-from local.novita.machines import Machine
+from local.novita.machines import Machine, StatusError
 from local.novita.orders import Port
 from local.novita.settings import Settings
 
@@ -35,7 +35,7 @@ def instance(machine: Machine, view: View) -> dict[str, Any]:
         "productId": terms.product_id,
         "productName": terms.product_name,
         "status": machine.status(view.t),
-        "statusError": {"state": error.state, "message": error.message},
+        "statusError": _status_error(error, view.settings),
         "imageUrl": machine.image_url,
         "imageAuthId": machine.image_auth_id,
         "command": machine.command,
@@ -69,6 +69,12 @@ def _ports(machine: Machine, view: View) -> list[dict[str, Any]]:
         {**shown, "endpoint": endpoint(machine, port, view.public_url, real) if ran else ""}
         for shown, port in zip(ports, machine.ports, strict=True)
     ]
+
+
+def _status_error(error: StatusError, settings: Settings) -> Any:
+    if settings.status_error_as == "object":
+        return {"state": error.state, "message": error.message}
+    return ": ".join(part for part in (error.state, error.message) if part)
 
 
 def _node(max_root_fs: int, settings: Settings) -> Any:

@@ -37,6 +37,14 @@ class PurchaseTerms:
     max_root_fs: int
 
 
+@dataclass(frozen=True)
+class TakenAction:
+    """What a caller of the API told the machine to do, and it did."""
+
+    at: float
+    action: str
+
+
 @dataclass
 class Machine:
     id: str
@@ -54,12 +62,15 @@ class Machine:
     envs: list[Env]
     tools: list[Tool]
     create_body: dict[str, object]
+    account: str = ""  # whose it is: other accounts do not see it
     addresses: dict[str, str] = field(
         default_factory=dict
     )  # by port: where a control call lets it lead instead
     statuses: Timeline[str] = field(default_factory=Timeline)
     spots: Timeline[Spot] = field(default_factory=Timeline)
     errors: Timeline[StatusError] = field(default_factory=Timeline)
+    actions: list[TakenAction] = field(default_factory=list)
+    hidings: Timeline[bool] = field(default_factory=Timeline)  # it lives, and Novita does not show it
 
     def status(self, t: float) -> str:
         return self.statuses.value(t) or "toCreate"
@@ -99,7 +110,19 @@ class Machine:
 
     def visible(self, t: float, removed_visible_seconds: float) -> bool:
         removed = self.removed_at(t)
-        return self.created_at <= t and (removed is None or t < removed + removed_visible_seconds)
+        there = self.created_at <= t and (removed is None or t < removed + removed_visible_seconds)
+        return there and not self.hidden(t)
+
+    def hidden(self, t: float) -> bool:
+        return bool(self.hidings.value(t))
+
+    def hide(self, t: float, seconds: float | None) -> None:
+        """From now on, for so long or until it is shown again."""
+        shown_again = [] if seconds is None else [Step(t + seconds, False)]
+        self.hidings.replan(t, [Step(t, True), *shown_again])
+
+    def show(self, t: float) -> None:
+        self.hidings.replan(t, [Step(t, False)])
 
     def running_since(self, t: float) -> float | None:
         step = self.statuses.step(t)

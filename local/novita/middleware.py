@@ -10,7 +10,7 @@ from aiohttp import web
 
 from local.novita.context import STATE, context_of, state_of
 from local.novita.errors import ApiError, error_body
-from local.novita.faults import UNANSWERED, Handler, apply_fault
+from local.novita.faults import ACCOUNT, UNANSWERED, Handler, apply_fault
 
 CALL = "call"
 
@@ -65,6 +65,7 @@ async def check_key(request: web.Request, handler: Handler) -> web.StreamRespons
     rejected = state_of(request).settings.rejected_keys
     if scheme.lower() != "bearer" or not key.strip() or key.strip() in rejected:
         raise ApiError("UNAUTHORIZED", "invalid api key")
+    request.setdefault(ACCOUNT, state_of(request).settings.accounts.get(key.strip(), ""))
     return await handler(request)
 
 

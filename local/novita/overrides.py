@@ -23,6 +23,7 @@ class InjectedMachine(Order):
     status: str | None = Field(default=None, min_length=1)
     age_seconds: float = Field(default=0, ge=0)
     count: int = Field(default=1, ge=1, le=10_000)
+    account: str = ""
 
 
 class StatusErrorOverride(Wire):
@@ -37,6 +38,9 @@ class MachineOverride(Wire):
     spot_status: str | None = None
     spot_reclaim_time: int | str | None = None
     endpoints: dict[str, str] | None = None
+    hidden: bool | None = None
+    hidden_seconds: float | None = Field(default=None, gt=0)
+    account: str | None = None
 
 
 class Reclaim(Wire):
@@ -61,6 +65,7 @@ def inject_machine(state: SimulatorState, body: InjectedMachine) -> Machine:
         raise InputError(error.message) from None
     at = state.clock.now() - body.age_seconds
     machine = add_machine(state, body, product, _cluster(state, body.cluster_id, product), at)
+    machine.account = body.account
     if body.status is not None:
         machine.statuses.steps = [Step(at, body.status)]
     return machine
@@ -74,6 +79,11 @@ def override_machine(state: SimulatorState, machine: Machine, body: MachineOverr
     if body.name is not None:
         machine.name = body.name
     machine.addresses |= addresses
+    machine.account = machine.account if body.account is None else body.account
+    if body.hidden or body.hidden_seconds:
+        machine.hide(now, body.hidden_seconds)
+    elif body.hidden is not None:
+        machine.show(now)
     if body.status is not None:
         machine.plan(now, [Step(now, body.status)])
     if "status_error" in body.model_fields_set:

@@ -16,7 +16,6 @@ from local.novita.stock import Stock
 from local.novita.timeline import Step
 
 MISSING_IMAGE = "ghcr.io/ostler-demo/missing"  # and all whose names go on after it
-UNPULLABLE_IMAGE = "ghcr.io/ostler-demo/unpullable"
 
 
 def buy(state: SimulatorState, order: Order) -> Machine:
@@ -130,13 +129,21 @@ def price_of(product: Product, billing: Billing) -> int:
 
 
 def _boot(machine: Machine, t: float, settings: Settings) -> None:
-    steps = lifecycle.boot_steps(t, boot_seconds(settings, machine.ordinal))
-    if not machine.image_url.startswith(UNPULLABLE_IMAGE):
+    bring_up(machine, t, lifecycle.boot_steps(t, boot_seconds(settings, machine.ordinal)), settings)
+
+
+def bring_up(machine: Machine, t: float, steps: list[Step[str]], settings: Settings) -> None:
+    """Through these steps; all but the last where its image cannot be pulled, which is shown instead."""
+    why = next(
+        (why for prefix, why in settings.unpullable_images.items() if machine.image_url.startswith(prefix)),
+        None,
+    )
+    if why is None:
         machine.plan(t, steps)
         return
     machine.plan(t, steps[:-1])
-    failure = StatusError("pulling", f"failed to pull image {machine.image_url}")
-    machine.errors.replan(t, [Step(steps[-1].at, failure)])
+    failure = StatusError("pulling", f"failed to pull image {machine.image_url}: {why}")
+    machine.errors.replan(t, [Step(t, StatusError()), Step(steps[-1].at, failure)])
 
 
 def boot_seconds(settings: Settings, ordinal: int) -> float:

@@ -1,8 +1,11 @@
 """The whole simulator as one web application."""
 
+from types import ModuleType
+
 from aiohttp import web
 
 from local.novita import (
+    api_billing,
     api_catalog,
     api_instances,
     api_templates,
@@ -12,7 +15,7 @@ from local.novita import (
 )
 from local.novita.context import CONTEXT, Context
 from local.novita.middleware import MIDDLEWARES
-from local.novita.wire import API_PREFIX
+from local.novita.wire import API_PREFIX, BILLING_PREFIX
 
 LARGEST_BODY = 64 * 1024 * 1024
 
@@ -20,14 +23,15 @@ LARGEST_BODY = 64 * 1024 * 1024
 def application(context: Context) -> web.Application:
     app = web.Application(client_max_size=LARGEST_BODY)
     app[CONTEXT] = context
-    app.add_subapp(API_PREFIX, _api())
+    app.add_subapp(API_PREFIX, _api(api_instances, api_catalog, api_templates))
+    app.add_subapp(BILLING_PREFIX, _api(api_billing))
     app.add_subapp("/_sim", _control())
     return app
 
 
-def _api() -> web.Application:
+def _api(*parts: ModuleType) -> web.Application:
     api = web.Application(middlewares=MIDDLEWARES, client_max_size=LARGEST_BODY)
-    for part in (api_instances, api_catalog, api_templates):
+    for part in parts:
         api.add_routes(part.routes)
     return api
 

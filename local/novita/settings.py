@@ -29,15 +29,24 @@ class Settings(Wire):
 
     # Who is let in, and how often (0 = no limit).
     rejected_keys: list[str] = Field(default=[])
+    accounts: dict[str, str] = Field(default={})  # of keys that belong to another account than all others
     rate_limit_per_minute: int = Field(default=0, ge=0)
     retry_after_on429: bool = False
     balance_enough: bool = True
+    balance: int = Field(default=1_000_000, ge=0)  # in 1/10,000 USD, as the billing API tells it
     instance_limit: int = Field(default=0, ge=0)
 
     # Images that need a login, matched by how they begin.
     private_images: list[str] = Field(default=["ghcr.io/ostler-private/"])
 
+    # Images that cannot be pulled, by how they begin, with what the registry says of them.
+    unpullable_images: dict[str, str] = Field(
+        default={"ghcr.io/ostler-demo/unpullable": "manifest unknown: manifest unknown"}
+    )
+
     # How to read what the documentation leaves open.
+    status_error_as: Literal["object", "string"] = "object"
+    stop_while_failing: bool = True  # a machine whose image cannot be pulled can be stopped
     page_start: Literal[0, 1] = 0
     paging_required: bool = False
     default_page_size: int = Field(default=10, ge=1)

@@ -42,17 +42,18 @@ class SimulatorState:
         suffixed = cluster and self.settings.region_names == "suffixed"
         return f"{region} ({cluster.place})" if cluster and suffixed else region
 
-    def require_machine(self, id_: str) -> Machine:
-        """A machine that an action can reach: known and not gone."""
+    def require_machine(self, id_: str, account: str | None = None) -> Machine:
+        """A machine that an action can reach: known, the account's if one is named, not gone or hidden."""
         machine = self.machines.get(id_)
         now = self.clock.now()
-        if machine is None or not machine.visible(now, self.settings.removed_visible_seconds):
+        foreign = machine is not None and account not in (None, machine.account)
+        if machine is None or foreign or not machine.visible(now, self.settings.removed_visible_seconds):
             raise ApiError("RESOURCE_NOT_FOUND", f"instance {id_} not found")
         return machine
 
-    def machine_for_get(self, id_: str) -> Machine:
+    def machine_for_get(self, id_: str, account: str | None = None) -> Machine:
         """A machine as get sees it: not in its first seconds."""
-        machine = self.require_machine(id_)
+        machine = self.require_machine(id_, account)
         if self.clock.now() < machine.created_at + self.settings.get_lag_seconds:
             raise ApiError("RESOURCE_NOT_FOUND", f"instance {id_} not found")
         return machine
@@ -61,14 +62,19 @@ class SimulatorState:
         now = self.clock.now()
         return [machine for machine in self.machines.values() if machine.removed_at(now) is None]
 
-    def list_time(self) -> float:
-        return self.clock.now() - self.settings.list_lag_seconds
+    def list_time(self, age_seconds: float = 0) -> float:
+        """What the list shows is as old as it lags, or older where a fault says so."""
+        return self.clock.now() - max(self.settings.list_lag_seconds, age_seconds)
 
-    def listed_machines(self) -> list[Machine]:
-        """The machines as the list knows them, newest first: what was true some time ago."""
-        t = self.list_time()
+    def listed_machines(self, account: str | None = None, age_seconds: float = 0) -> list[Machine]:
+        """The account's machines as the list knows them, newest first: what was true some time ago."""
+        t = self.list_time(age_seconds)
         keep = self.settings.removed_visible_seconds
-        seen = [machine for machine in self.machines.values() if machine.visible(t, keep)]
+        seen = [
+            machine
+            for machine in self.machines.values()
+            if account in (None, machine.account) and machine.visible(t, keep)
+        ]
         return sorted(seen, key=lambda machine: machine.ordinal, reverse=True)
 
 

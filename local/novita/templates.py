@@ -36,6 +36,7 @@ TEMPLATES: dict[str, dict[str, Any]] = {
     },
     "107679": {"name": "login that is gone", "image": PRIVATE_IMAGE, "imageAuth": "0" * 32},
     "107680": {"name": "reserved port", "ports": [{"type": "tcp", "ports": [2222]}]},
+    "107681": {"name": "image that is not there", "image": "ghcr.io/ostler-demo/unpullable:latest"},
 }
 
 

@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
 API_PREFIX = "/gpu-instance/openapi/v1"
+BILLING_PREFIX = "/openapi/v1"
 
 
 class InputError(Exception):
