@@ -19,7 +19,7 @@ from functions.shared.domain.resilience import CallPermit, Permit, RefusedPermit
 from functions.shared.engine.shared_polling import ListSnapshot
 from functions.shared.novita.calls import NovitaCall, NovitaKey
 from functions.shared.novita.client import Novita
-from functions.shared.stores.machines import KeyTrust
+from functions.shared.stores.machines import KeyTrust, SwitchState
 from functions.shared.stores.table import Write
 from tests.explorer import store
 from tests.explorer.novita import Answer
@@ -255,7 +255,20 @@ class Unused:
     def on(self, record: Instance) -> Instance:
         return record
 
-    def count(self, *_: Any) -> None: ...
+    def last_shown(self, record: Instance, _: float) -> Instance:
+        return record
+
+    def is_paused(self) -> bool:
+        return False
+
+    def require_on(self) -> None: ...
+
+    def read(self) -> SwitchState:
+        return SwitchState()
+
+    def count(self, *_: Any, **__: Any) -> None: ...
+
+    def count_set(self, _: str) -> None: ...
 
     def note(self) -> None: ...
 

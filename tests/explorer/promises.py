@@ -66,6 +66,18 @@ def check_decision(world: World, decision: Decision) -> None:
         raise Broken(str(error) or "it is not at rest, and nothing is due") from None
     if after.status is Status.TERMINATED is not before.status:
         _check_end(world, after)
+    if after.status is Status.FAILED is not before.status:
+        _check_failure(world, before, after)
+
+
+def _check_failure(world: World, before: Instance, after: Instance) -> None:
+    """A boot's deadline ends nothing that was not looked at after it."""
+    late = after.error is not None and after.error.code == "STARTUP_TIMEOUT"
+    machine = next((one for one in world.machines if one.id == before.machine.id), None)
+    if not late or machine is None or before.deadline_at is None:
+        return
+    looked = before.machine.seen_at is not None and before.machine.seen_at >= before.deadline_at
+    require(looked or _was_denied(world, machine), f"late, and nobody has looked whether {machine.id} is up")
 
 
 def _check_end(world: World, after: Instance) -> None:

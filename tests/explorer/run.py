@@ -81,7 +81,13 @@ class Run(Replay):
 
     def _step_calls(self) -> StepCalls:
         return StepCalls(
-            self._instances, NOVITA, self._shared_polling(), key_trust(self), self.clock, self.budget
+            self._instances,
+            NOVITA,
+            self._shared_polling(),
+            key_trust(self),
+            cast(Any, Unused()),
+            self.clock,
+            self.budget,
         )
 
     def _buy_machine(self) -> BuyMachine:
@@ -92,6 +98,7 @@ class Run(Replay):
             lambda: DEPLOYMENT,
             cast(Any, NoBootTimes()),
             key_trust(self),
+            cast(Any, Unused()),
             self.clock,
             self.budget,
             purchase_lease_seconds=180,
@@ -132,6 +139,7 @@ class Run(Replay):
         ReadInstances(
             instances=self._instances,
             last_used=unused,
+            last_sweep=unused,
             novita=NOVITA,
             steps=self.steps,
             policy=POLICY,
@@ -147,7 +155,13 @@ class Run(Replay):
 
     def operate(self, command: Command) -> None:
         operate = OperateInstance(
-            self._instances, cast(Any, Unused()), self.steps, cast(Any, NoBootTimes()), POLICY, self.clock
+            self._instances,
+            cast(Any, Unused()),
+            self.steps,
+            cast(Any, NoBootTimes()),
+            cast(Any, Unused()),
+            POLICY,
+            self.clock,
         )
         operate(self._id, command, actor="key_1", request=None)
 

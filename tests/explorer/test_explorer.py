@@ -80,9 +80,10 @@ def test_an_undisturbed_create_takes_one_purchase_and_few_steps() -> None:
 def test_a_purchase_shown_too_late_is_bought_again_and_the_first_given_back() -> None:
     fresh = dict(roots(SPECS["plain"], Budget(3, 0)))["it is asked for"]
 
+    bought = "intend, read again, create (unclear, bought), settle"
     late = taken(
         fresh,
-        "a message is delivered: intend, read again, create (unclear, bought), settle, INTERRUPTED before find",  # noqa: E501  # one line of a history
+        f"a message is delivered: {bought}, INTERRUPTED before find",
         "m-1 is hidden, and lives",
         "the interrupted step goes on: find, save",
     )
@@ -177,6 +178,12 @@ MISTAKES: dict[str, tuple[Mistake, str, Budget, str]] = {
         "it is asked for",
         Budget(0, 0),
         "it is not at rest, and nothing is due",
+    ),
+    "a deadline is judged unseen": (
+        lambda: patch.object(progress, "_may_be_up", lambda *_: False),
+        "it is asked for",
+        Budget(1, 0),
+        "late, and nobody has looked whether m-1 is up",
     ),
     "a second machine is kept": (
         lambda: patch.object(purchases, "_give_back", lambda decision, _: decision),

@@ -3,13 +3,14 @@
 The same seed makes the same decisions in the same order: who asks for what and when, which call meets which
 fault, where functions die, what happens meanwhile, how long the service's own jitter lets it wait. Virtual
 time begins at the same moment, everything runs on one thread, and nothing waits for real time. Not reproduced
-are the ids and tokens that the service draws by `secrets` and the real time that calls take: neither changes
-an order here, and a test holds two runs of one seed against each other.
+are the simulator's ids and the real time that calls take: neither changes an order here, and a test holds two
+runs of one seed against each other.
 """
 
 import argparse
 import os
 import random as randomness
+import secrets
 import sys
 import tempfile
 import time
@@ -23,6 +24,8 @@ from typing import Any
 from unittest.mock import patch
 
 from functions.api.use_cases import create_instance
+from functions.shared.domain.delivery.targets import HttpResponse, OutboundFailed
+from functions.shared.outbound.http import OutboundHttp
 from functions.shared.platform import wiring
 from functions.shared.platform.observability import logger
 from local.emulator import ACCESS_KEY, REGION, SECRET_KEY, Emulator
@@ -62,9 +65,17 @@ def disturbed(
         "AWS_ACCESS_KEY_ID": ACCESS_KEY,
         "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
     }
+
+    def request(*given: Any, **options: Any) -> HttpResponse:
+        """One that hangs has taken its time when the invocation is over."""
+        if harness.outbound_hangs():
+            raise OutboundFailed("timeout", "it took all the time there was")
+        return asked(*given, **options)
+
+    asked, hanging = OutboundHttp.request, patch.object(OutboundHttp, "request", request)
     one_thread = patch.object(create_instance, "ThreadPoolExecutor", lambda _: ThreadPoolExecutor(1))
     simulator.reset()
-    with patch.dict(os.environ, environment), attempts_at_once(), one_thread:
+    with patch.dict(os.environ, environment), attempts_at_once(), one_thread, hanging:
         harness = Harness(emulator, simulator, table, _SETTINGS, ProductionWiring)
         harness.begin(_BEGINNING)
         yield harness
@@ -86,14 +97,26 @@ def run(
     randomness.seed(random.random())
     subscriber = Subscriber(harness)
     _plan_answers(harness, callers, random, profile.receivers_fail)
-    chaos_run = ChaosRun(harness, proxy, random, profile)
-    chaos_run.run(callers, calm_after=120)
+    with _drawn_by(Random(random.random())):
+        chaos_run = ChaosRun(harness, proxy, random, profile)
+        chaos_run.run(callers, calm_after=profile.lasts)
     verdict = judge(harness, callers, subscriber.received())
     verdict.count()
     verdict.wrong += _live_messages(harness, chaos_run)
     chaos_run.injected["webhook received again"] += _received_again(harness, callers)
     tally.add_faults(+chaos_run.injected)
     return verdict, chaos_run
+
+
+@contextmanager
+def _drawn_by(random: Random) -> Iterator[None]:
+    """Ids and tokens, too: an instance's id says in which shard of the fleet a sweep meets it."""
+    with (
+        patch.object(secrets, "randbits", random.getrandbits),
+        patch.object(secrets, "token_hex", lambda count: f"{random.getrandbits(8 * count):0{2 * count}x}"),
+        patch.object(secrets, "choice", random.choice),
+    ):
+        yield
 
 
 def _plan_answers(harness: Harness, callers: list[Caller], random: Random, fail: float) -> None:

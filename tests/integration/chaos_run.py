@@ -16,6 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from functions.announce.handler import handler as announce
 from functions.shared.platform import wiring
+from ops import keys
 from tests.integration.callers import Caller
 from tests.integration.fault_profiles import FaultProfile
 from tests.integration.harness import Context, Harness
@@ -25,6 +26,8 @@ from tests.integration.wire import Killed, Made, WatchedWiring
 _MINUTE = timedelta(minutes=1)
 _BACK_AFTER = timedelta(seconds=180)  # a message whose function died or could not put it back
 _ENVIRONMENTS = 4
+_OTHER_KEY = "the key of another account"
+_HUNG_SECONDS = 15.0  # what whoever hangs takes of a worker's time
 _QUIET_SWEEPS = 4  # in a row without anything to do, and then it is believed
 _LONGEST_ASKING = timedelta(hours=4)
 _LONGEST_WAY_TO_REST = timedelta(hours=4)  # longer than any deadline, and than all waits between webhooks
@@ -46,6 +49,9 @@ class ChaosRun:
         self._environments: list[WatchedWiring] = []
         self._busy: WatchedWiring | None = None
         self._dead = self._second_sweep_in = 0
+        self._hangs = self._hung = False
+        self._right_key_at: datetime | None = None  # until then another account's is in use
+        self._reader = keys.new_key()
         self._with_faults = True
         proxy.now, proxy.random, proxy.faults = harness.now, Random(random.random()), profile.wire
         proxy.injected = Counter()
@@ -53,6 +59,10 @@ class ChaosRun:
         harness.skew = self._skew
         harness.redeliver = self._redeliver  # type: ignore[method-assign]  # messages come back later
         harness.wire.before, harness.wire.after = self._before, self._after
+        harness.outbound_hangs = self._outbound_hangs
+        harness.environment |= dict(profile.settings)
+        harness.simulator.settings(accounts={_OTHER_KEY: "another"})
+        harness.add_key(self._reader, "read")
         harness.restart()
         if profile.novita_settings:
             self.injected["Novita: list lagging or in small pages"] += 1
@@ -76,6 +86,8 @@ class ChaosRun:
 
     def _calm(self) -> None:
         self._with_faults = False
+        self._put_right_key()
+        self._show_all()
         applied = (
             (fault["kind"], fault["commit"], fault["applied"]) for fault in self.harness.simulator.faults()
         )
@@ -106,6 +118,8 @@ class ChaosRun:
     def _turn(self) -> bool:
         """Whether anything happened."""
         self._proxy.release()
+        self._novita_lies()
+        self._crowd()
         asked = self._ask()
         streamed = self._stream()
         handled = self._messages()
@@ -113,6 +127,9 @@ class ChaosRun:
             self._sweep()
             handled += self.harness.handle_dead_letters()
         self._harvest()
+        if self._hung:
+            self._hung = False
+            self.harness.advance(_HUNG_SECONDS)
         busy = asked or streamed or handled
         self.harness.advance(1.0 if busy else max(1.0, (self._next() - self.harness.now()).total_seconds()))
         return bool(busy)
@@ -121,6 +138,56 @@ class ChaosRun:
         times = [self._swept_at + _MINUTE, *(at for at, *_ in self._later)]
         times += [caller.next_at for caller in self.callers if not caller.done]
         return min([*times, at] if (at := self._proxy.next_release()) else times)
+
+    # A provider that lies, callers that crowd
+
+    def _novita_lies(self) -> None:
+        if self._right_key_at and self._right_key_at <= self.harness.now():
+            self._put_right_key()
+        if not self._with_faults:
+            return
+        if self._random.random() < self._profile.hides and (live := self._live()):
+            self.injected["machine hidden"] += 1
+            self.harness.simulator.hide(self._random.choice(live), self._random.uniform(20, 600))
+        due = self._random.random() < self._profile.other_account and self._right_key_at is None
+        # Where no machine is ours yet, any key is believed, and what it buys would be nobody's.
+        if due and self._live():
+            self.injected["another account's key"] += 1
+            self.harness.put_secret("novita", _OTHER_KEY)
+            self._right_key_at = self.harness.now() + timedelta(minutes=self._random.uniform(6, 15))
+
+    def _live(self) -> list[str]:
+        return [one["id"] for one in self.harness.simulator.live() if not one["hidden"]]
+
+    def _put_right_key(self) -> None:
+        if self._right_key_at:
+            self.harness.put_secret("novita", "novita-key")
+            self._right_key_at = None
+
+    def _show_all(self) -> None:
+        for machine in self.harness.simulator.live():
+            if machine["hidden"]:
+                self.harness.simulator.show(machine["id"])
+
+    def _crowd(self) -> None:
+        """One caller asks for products that nobody knows, and for instances, as often as it can."""
+        if not self._with_faults:
+            return
+        for _ in range(self._profile.crowd):
+            name = f"RTX {self._random.randrange(10**6)}"
+            known = [caller.instance_id for caller in self.callers if caller.instance_id]
+            path = f"/api/instances/{self._random.choice(known)}" if known else "/api/instances"
+            path = f"/api/products?name={name}" if self._random.random() < 0.7 else path
+            self.injected["request of a crowding caller"] += 1
+            try:
+                with self.harness.wire.handling("api"):
+                    self.harness.call("GET", path, None, {"authorization": f"Bearer {self._reader}"})
+            except Killed:
+                self.harness.restart()
+
+    def _outbound_hangs(self) -> bool:
+        self._hung = self._hung or self._hangs
+        return self._hangs
 
     def _harvest(self) -> None:
         for made in self.harness.wire.calls:
@@ -172,7 +239,7 @@ class ChaosRun:
         for _, _, queue, handle in [one for one in self._later if one[0] <= now]:
             self._show(queue, handle)
         self._later = [one for one in self._later if one[0] > now]
-        for queue in sorted(self._proxy.filled):
+        for queue in sorted(self._proxy.filled & self.harness.queues.keys()):  # dead letters wait for a sweep
             while records := self.harness.receive(queue, VisibilityTimeout=UNSEEN_SECONDS):
                 self._pending += [(queue, record) for record in records]
         self._proxy.filled.clear()
@@ -220,6 +287,9 @@ class ChaosRun:
 
     def _begins(self, _: str) -> bool:
         """One environment of several takes the invocation, or a new one."""
+        self._hangs = self._with_faults and self._random.random() < self._profile.hang
+        if self._hangs:
+            self.injected["receivers and applications hang"] += 1
         free = [one for one in self._environments if one is not self._busy]
         if len(free) < _ENVIRONMENTS or self._random.random() < 0.05:
             self._environments = free[-_ENVIRONMENTS:] + ([self._busy] if self._busy else [])

@@ -21,6 +21,12 @@ class FaultProfile:
     stream_doubled: float = 0
     two_sweeps: float = 0
     receivers_fail: float = 0
+    hang: float = 0  # an invocation's requests to receivers and applications have no answer
+    hides: float = 0  # in a turn, a machine lives on unseen for up to ten minutes
+    other_account: float = 0  # in a turn, another account's key is put in for a while
+    crowd: int = 0  # requests of one caller in every turn, with a key that may only read
+    settings: tuple[tuple[str, str], ...] = ()  # of the service
+    lasts: float = 120  # seconds, after the last request
 
 
 TABLE = frozenset(
@@ -35,18 +41,32 @@ AWS = TABLE | QUEUE | TOPIC | {"GetSecretValue"}
 _EMPTY = json.dumps({"instances": [], "total": 0})
 # The path of Novita's list, and how a page of it is asked for.
 _LIST: dict[str, Any] = {"kind": "garbage", "path": "/gpu/instances", "contentType": "application/json"}
+_GET: dict[str, Any] = {"path": "/gpu/instance", "method": "GET"}
 _CREATE = "/gpu/instance/create"
+_OPERATIONS = tuple(f"/gpu/instance/{action}" for action in ("start", "stop", "restart", "delete"))
+# A gateway that has lost its routes: a 404 without Novita's own reason.
+_NO_ROUTE: dict[str, Any] = {
+    "kind": "garbage",
+    "status": 404,
+    "body": json.dumps({"code": 404, "message": "route not found"}),
+    "contentType": "application/json",
+}
+_LONG = 1800  # so that what is at rest is lied about, too
+_OF_YESTERDAY: dict[str, Any] = {"kind": "stale", "path": "/gpu/instances", "ageSeconds": 120}
 
 
-def _actions(rate: float, **fault: Any) -> tuple[dict[str, Any], ...]:
-    paths = (
-        _CREATE,
-        "/gpu/instance/start",
-        "/gpu/instance/stop",
-        "/gpu/instance/restart",
-        "/gpu/instance/delete",
-    )
+def _actions(rate: float, *, without_create: bool = False, **fault: Any) -> tuple[dict[str, Any], ...]:
+    paths = _OPERATIONS if without_create else (_CREATE, *_OPERATIONS)
     return tuple({**fault, "path": path, "rate": rate} for path in paths)
+
+
+def _mistaken(rate: float) -> tuple[dict[str, Any], ...]:
+    """Answers that are another account's; what is bought there would be nobody's."""
+    reads = ({"kind": "account", **_GET}, {"kind": "account", "path": "/gpu/instances"})
+    return (
+        *({**read, "rate": rate} for read in reads),
+        *_actions(rate, without_create=True, kind="account"),
+    )
 
 
 ALONE: dict[str, FaultProfile] = {
@@ -83,6 +103,15 @@ ALONE: dict[str, FaultProfile] = {
     "functions dying": FaultProfile(crashes=0.02),
     "functions at the same time": FaultProfile(meanwhile=0.05),
     "receivers failing": FaultProfile(receivers_fail=0.4),
+    "404s without a reason": FaultProfile(
+        novita=({**_NO_ROUTE, **_GET, "rate": 0.4}, *_actions(0.4, **_NO_ROUTE)), lasts=_LONG
+    ),
+    "another account's answers": FaultProfile(novita=_mistaken(0.3), lasts=_LONG),
+    "another account's key": FaultProfile(other_account=0.1, lasts=_LONG),
+    "list of yesterday": FaultProfile(novita=({**_OF_YESTERDAY, "rate": 0.5},), lasts=_LONG),
+    "machines that go away and come back": FaultProfile(hides=0.2, lasts=_LONG),
+    "one caller crowding": FaultProfile(crowd=4, settings=(("NOVITA_RATE_LIMIT", "60"),)),
+    "receivers and applications hanging": FaultProfile(hang=0.4),
 }
 # In these a machine may be bought beside one that nobody knew of; in no other.
 MAY_BUY_TWO = frozenset({"list empty", "list lagging"})
@@ -107,6 +136,10 @@ ALL = FaultProfile(
         {"kind": "status", "status": 429, "retryAfter": 2, "path": "", "rate": 0.01},
         {"kind": "disconnect", "path": "/gpu/instance", "method": "GET", "rate": 0.03},
         {**_LIST, "body": _EMPTY, "rate": 0.2},
+        {**_OF_YESTERDAY, "rate": 0.05},
+        {**_NO_ROUTE, **_GET, "rate": 0.05},
+        *_actions(0.03, **_NO_ROUTE),
+        *_mistaken(0.03),
     ),
     novita_settings=(("listLagSeconds", 20), ("maxPageSize", 20)),  # so that an empty answer may be one page
     crashes=0.008,
@@ -116,4 +149,9 @@ ALL = FaultProfile(
     stream_doubled=0.1,
     two_sweeps=0.3,
     receivers_fail=0.2,
+    hang=0.05,
+    hides=0.02,
+    other_account=0.005,
+    crowd=1,
+    lasts=_LONG,
 )

@@ -46,6 +46,11 @@ def _remove_its_machine(harness: Harness, id_: str) -> None:
     harness.simulator.patch_instance(harness.record(id_).machine.id or "", status="removed")
 
 
+def _end_its_machine(harness: Harness, id_: str) -> None:
+    """As a rule that is wrong would."""
+    harness.wiring.novita.stop(harness.record(id_).machine.id or "", within=10)
+
+
 def _forget_what_was_delivered(harness: Harness, _: str) -> None:
     harness.simulator.clear_inbox("box-0")
 
@@ -57,6 +62,7 @@ WRONG: dict[str, tuple[Callable[[Harness, str], None], str]] = {
     "bought twice": (_buy_another, "live:"),
     "status untrue": (_stop_its_machine, "and Novita says exited"),
     "machine gone": (_remove_its_machine, "live: []"),
+    "ended unasked": (_end_its_machine, "and nobody had asked for it"),
     "webhook not delivered": (_forget_what_was_delivered, "its receiver's history is not"),
 }
 

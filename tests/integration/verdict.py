@@ -6,12 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from functions.shared.domain.delivery.webhooks import announce_event
-from functions.shared.domain.ids import read_mark
-from functions.shared.domain.instance.record import Event, Instance
+from functions.shared.domain.instance.record import Action, Event, Instance
 from functions.shared.domain.instance.status import Status
-from functions.shared.stores.instances import read_event, read_record
-from functions.shared.stores.table import unmarshal
-from tests.books import deployment_id, should_have_machine
+from tests.books import Books, books_of, read_items, should_have_machine, unasked_ends
 from tests.integration import tally
 from tests.integration.callers import Caller
 from tests.integration.harness import Harness
@@ -62,22 +59,25 @@ class Verdict:
 
 
 def judge(harness: Harness, callers: Iterable[Caller], announced: Iterable[dict[str, Any]]) -> Verdict:
-    items = [unmarshal(item) for item in harness.items()]
-    records = {item["id"]: read_record(item) for item in items if item.get("kind") == "instance"}
+    items = read_items(harness.dynamodb, harness.table_name)
+    books = books_of(items)
+    records = books.records
     verdict = Verdict(instances=len(records))
     verdict.statuses.update(str(record.status) for record in records.values())
     verdict.failed.update(record.error.code for record in records.values() if record.error)
     _at_rest(verdict, records.values(), items)
     _callers(verdict, records, list(callers))
-    _machines(verdict, harness, records)
-    events: dict[str, list[Event]] = {}
-    for item in items:
-        if item.get("kind") == "event" and "event" in item:
-            events.setdefault(item["pk"], []).append(read_event(item))
+    machines = harness.simulator.instances()
+    _machines(verdict, machines, books)
+    verdict.wrong += unasked_ends(machines, books, harness.orphan_age)
     told = {one["id"] for one in announced}
     for record in records.values():
         _events(
-            verdict, harness, record, sorted(events.get(record.id, []), key=lambda one: one.sequence), told
+            verdict,
+            harness,
+            record,
+            sorted(books.histories[record.id].events, key=lambda one: one.sequence),
+            told,
         )
     return verdict
 
@@ -107,20 +107,25 @@ def _callers(verdict: Verdict, records: dict[str, Instance], callers: list[Calle
         if caller.accepted and not missing and caller.ids:
             record = records[caller.instance_id]
             last = "delete" if "delete" in caller.accepted else caller.accepted[-1]
-            if record.status not in _ENDS[last]:
+            if record.status not in _ENDS[last] and not _runs_on(record):
                 verdict.wrong.append(f"{record.id} is {record.status} after {caller.accepted}")
 
 
-def _machines(verdict: Verdict, harness: Harness, records: dict[str, Instance]) -> None:
-    deployment = deployment_id(harness.dynamodb, harness.table_name)
-    known = {record.machine.id: record.id for record in records.values()}
+def _runs_on(record: Instance) -> bool:
+    """A restart that Novita did not take, as of a machine that it denies, has failed and ends nothing."""
+    operation = record.operation
+    failed = operation is not None and operation.kind is Action.RESTART and operation.status == "failed"
+    return failed and record.status is Status.RUNNING
+
+
+def _machines(verdict: Verdict, machines: list[dict[str, Any]], books: Books) -> None:
+    records = books.records
     held: dict[str, list[dict[str, Any]]] = {}
-    for machine in harness.simulator.instances():
-        mark = read_mark(machine["name"], deployment) if deployment else None
-        held.setdefault(mark.instance_id if mark else known.get(machine["id"], ""), []).append(machine)
-    for id_, machines in held.items():
-        live = [machine for machine in machines if machine["removedAt"] is None]
-        verdict.given_back += max(0, len(machines) - len(live) - (not live))
+    for machine in machines:
+        held.setdefault(next(iter(books.owners(machine)), ""), []).append(machine)
+    for id_, its in held.items():
+        live = [machine for machine in its if machine["removedAt"] is None]
+        verdict.given_back += max(0, len(its) - len(live) - (not live))
         if not id_:
             continue
         record = records.get(id_)
