@@ -61,6 +61,7 @@ READ_BY = {
     "SHARE_LIST_FROM": _LOOKS,
     "MERGED_TTL": "api",
     "TOTAL_TTL": "api",
+    "BALANCE_TTL": "api",
     "SILENCE_SECONDS": "api",
     "OFFER_MAX_AGE": "create",
     "WEBHOOK_TIMEOUT": "webhook",

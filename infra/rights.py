@@ -20,6 +20,7 @@ WRITES = "PutItem UpdateItem DeleteItem BatchWriteItem"
 WRITTEN_BY = {
     "key#*": "",
     "budget#*": "api",
+    "switch#*": "api",  # an admin's, by which purchases are paused
     # The mark of our machines, made once by whoever needs it first; the others come after a purchase.
     "deployment": "api create reconcile",
 }

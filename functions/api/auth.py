@@ -68,7 +68,7 @@ def _part(whole: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 _OPEN_PATHS = frozenset({"/health", "/docs", "/openapi.json"})
 # Beyond GET = read and everything else = write; with whatever may follow the path.
 _OTHER_SCOPES = {
-    "admin": re.compile(r"GET /api/webhooks/secret.*|POST /api/(cache/|jobs/dead/|sync).*"),
+    "admin": re.compile(r"GET /api/webhooks/secret.*|POST /api/(cache/|jobs/dead/|sync|pause|resume).*"),
     "write": re.compile(r"GET /api/instances/[^/]+/connection.*"),  # whoever gets in can do anything there
     "read": re.compile(r"POST /api/quotes"),  # it changes nothing
 }

@@ -211,6 +211,10 @@ class LastUsedBody(Body):
     lastUsedAt: PastMoment | None = None
 
 
+class DeadLetterCleanupBody(Body):
+    olderThanHours: int = Field(ge=0, le=24 * 14, description="Since they failed for the last time")
+
+
 class SyncBody(Body):
     dryRun: bool = Field(default=False, description="Say what would be done, and do nothing")
     trustKey: bool = Field(default=False, description="The Novita key is our account's")

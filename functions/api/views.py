@@ -14,6 +14,7 @@ from functions.shared.domain.instance.record import Event, Instance, Operation
 class FaultView(TypedDict):
     code: str
     message: str
+    details: NotRequired[dict[str, Any]]
 
 
 class PortView(TypedDict):
@@ -40,6 +41,7 @@ class ShownView(TypedDict):
     region: NotRequired[str]
     novitaInstanceId: NotRequired[str]
     novitaStatus: NotRequired[str]
+    statusError: NotRequired[str]
     productId: NotRequired[str]
     pricePerGpuHour: NotRequired[str]
     portMappings: NotRequired[list[PortView]]
@@ -54,6 +56,7 @@ class ShownView(TypedDict):
     operationId: NotRequired[str]
     error: NotRequired[FaultView]
     waitingFor: NotRequired[FaultView]
+    regionReasons: NotRequired[dict[str, str]]
     cleanup: NotRequired[list[CleanupView]]
     tags: NotRequired[dict[str, str]]
 
@@ -74,8 +77,23 @@ class InstanceView(IdView, ShownView):  # in this order the id comes first
     updatedAt: str
 
 
+class MountView(TypedDict):
+    type: str
+    mountPath: str
+    id: NotRequired[str]
+    size: NotRequired[int]
+
+
 class EntryView(PerhapsIdView, ShownView):
-    """Of the merged list; a machine that nobody here knows has no id of ours."""
+    """Of the merged list; a machine that nobody here knows has no id of ours. What Novita shows of a machine
+    beyond an instance's own view is here as it is, without commands and the variables' values."""
+
+    clusterId: NotRequired[str]
+    imageUrl: NotRequired[str]
+    cpuNum: NotRequired[int]
+    memory: NotRequired[int]
+    volumeMounts: NotRequired[list[MountView]]
+    endTime: NotRequired[str]
 
     source: Source
     dataConsistency: Consistency
@@ -100,6 +118,7 @@ class EventView(TypedDict):
     error: NotRequired[FaultView]
     healthCheck: NotRequired[dict[str, Any]]
     operationId: NotRequired[str]
+    data: NotRequired[dict[str, Any]]
 
 
 class CreatedView(TypedDict):
@@ -133,6 +152,7 @@ class OperationView(TypedDict):
     phases: list[PhaseView]
     attempts: int
     error: NotRequired[FaultView]
+    webhookUrl: NotRequired[str]
 
 
 class OperationsView(TypedDict):
@@ -171,8 +191,11 @@ def _present(view: dict[str, Any]) -> Any:
     return {name: value for name, value in view.items() if value not in (None, (), [], {}, "")}
 
 
-def _fault(fault: Fault | None) -> dict[str, str] | None:
-    return {"code": fault.code, "message": fault.message} if fault else None
+def _fault(fault: Fault | None) -> Any:
+    if fault is None:
+        return None
+    details = {"details": dict(fault.details)} if fault.details else {}
+    return {"code": fault.code, "message": fault.message, **details}
 
 
 def instance_view(record: Instance, *, stale: bool = False) -> InstanceView:
@@ -197,6 +220,7 @@ def instance_view(record: Instance, *, stale: bool = False) -> InstanceView:
             "region": record.machine.region,
             "novitaInstanceId": record.machine.id,
             "novitaStatus": record.machine.novita_status,
+            "statusError": record.machine.shown_error.text if record.machine.shown_error else None,
             "productId": record.machine.product_id,
             "pricePerGpuHour": str(record.machine.price) if record.machine.price is not None else None,
             "portMappings": _ports(record.machine.endpoints),
@@ -212,6 +236,7 @@ def instance_view(record: Instance, *, stale: bool = False) -> InstanceView:
             "operationId": record.operation.id if record.operation else None,
             "error": _fault(record.error),
             "waitingFor": _fault(record.waiting),
+            "regionReasons": dict(record.purchases.reasons),
             "cleanup": [
                 {"novitaInstanceId": task.machine_id, "action": task.action.value}
                 for task in record.cleanup.tasks
@@ -226,7 +251,25 @@ def instance_view(record: Instance, *, stale: bool = False) -> InstanceView:
 
 def entry_view(merged: Merged) -> dict[str, Any]:
     known = instance_view(merged.record) if merged.record else _machine_view(merged.machine)
-    return {**known, "source": merged.source.value, "dataConsistency": merged.consistency.value}
+    shown = _shown_by_novita(merged.machine) if merged.machine else {}
+    sides = {"source": merged.source.value, "dataConsistency": merged.consistency.value}
+    return {**known, **shown, **sides}
+
+
+def _shown_by_novita(machine: Machine) -> Any:
+    return _present(
+        {
+            "clusterId": machine.cluster_id,
+            "imageUrl": machine.image,
+            "cpuNum": machine.cpu_num,
+            "memory": machine.memory,
+            "volumeMounts": [
+                _present({"type": one.type, "mountPath": one.path, "id": one.id, "size": one.size})
+                for one in machine.mounts
+            ],
+            "endTime": timestamp(machine.ends_at) if machine.ends_at else None,
+        }
+    )
 
 
 def _machine_view(machine: Machine | None) -> Any:
@@ -238,6 +281,7 @@ def _machine_view(machine: Machine | None) -> Any:
             "status": shown_status(machine).value,
             "novitaInstanceId": machine.id,
             "novitaStatus": machine.status,
+            "statusError": machine.error,
             "productName": machine.product_name,
             "productId": machine.product_id,
             "gpuNum": machine.gpu_num,
@@ -273,6 +317,7 @@ def event_view(event: Event) -> EventView:
             "error": _fault(event.error),
             "healthCheck": dict(event.health) if event.health else None,
             "operationId": event.operation_id,
+            "data": dict(event.data) if event.data else None,
         }
     )
     return view
@@ -289,7 +334,9 @@ def operation_view(instance_id: str, operation: Operation) -> OperationView:
         "attempts": operation.attempts,
     }
     if operation.error:
-        view["error"] = {"code": operation.error.code, "message": operation.error.message}
+        view["error"] = _fault(operation.error)
+    if operation.webhook_url:
+        view["webhookUrl"] = operation.webhook_url
     return view
 
 

@@ -31,9 +31,10 @@ from functions.shared.domain.instance.observations import (
     Observation,
     PurchasesRead,
 )
+from functions.shared.domain.instance.progress import PURCHASES_PAUSED
 from functions.shared.domain.instance.purchases import intend, refused_offers, still_buying
 from functions.shared.domain.instance.record import Instance, Purchase, PurchaseOutcome, Queue
-from functions.shared.domain.market import Offer, Order, RegistryAuth, Template
+from functions.shared.domain.market import Choice, Order, RegistryAuth, Template
 from functions.shared.engine.consumer import consume_steps
 from functions.shared.engine.step import UNPROVEN_KEY, StepCalls, postponed
 from functions.shared.platform.observability import ACCOUNT_REFUSALS, PURCHASES, logger, measure, metered
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from functions.shared.novita.client import Novita
     from functions.shared.platform.invocation import TimeBudget
     from functions.shared.stores.instances import Instances
-    from functions.shared.stores.machines import BootTimes, KeyTrust
+    from functions.shared.stores.machines import BootTimes, KeyTrust, PurchaseSwitch
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class BuyMachine:
     deployment: Callable[[], str]
     boot_times: BootTimes
     key_trust: KeyTrust
+    purchase_switch: PurchaseSwitch
     clock: Callable[[], datetime]
     budget: TimeBudget
     purchase_lease_seconds: float
@@ -66,28 +68,41 @@ class BuyMachine:
         if not self.key_trust.proven():
             measure(ACCOUNT_REFUSALS, by="unproven")
             return decision, CallPostponed(UNPROVEN_KEY)
+        if self.purchase_switch.is_paused():
+            return decision, CallPostponed(PURCHASES_PAUSED)
         try:
-            offer, template = self._chosen(decision.record)
+            choice, template = self._chosen(decision.record)
         except NovitaForNow as error:
             return decision, postponed(error)
         except (CallerError, NovitaRefused) as error:
+            logger.info("no offer", code=error.code, regions=(error.details or {}).get("regions"))
             return decision, _refused(error)
-        return self._purchase(decision, offer, template)
+        offer = choice.offers[0]
+        logger.info(
+            "offer chosen",
+            product=offer.product_id,
+            region=offer.region,
+            price=str(offer.price),
+            regions=dict(choice.reasons),
+        )
+        return self._purchase(decision, choice, template)
 
-    def _chosen(self, record: Instance) -> tuple[Offer, Template]:
+    def _chosen(self, record: Instance) -> tuple[Choice, Template]:
         template = self.catalog.template_to_buy(record.spec.template_id, self.budget.to_save_after())
         refused = refused_offers(self.instances.purchases(record.id), self.clock())
         choice = self.catalog.offers(
             record.spec, max_age=self.offer_max_age, excluded=refused, within=self.budget.to_save_after()
         )
-        return choice.offers[0], template
+        return choice, template
 
     def _purchase(
-        self, decision: Decision, offer: Offer, template: Template, auth: RegistryAuth | None = None
+        self, decision: Decision, choice: Choice, template: Template, auth: RegistryAuth | None = None
     ) -> tuple[Decision, Observation]:
         if self.budget.to_save_after() < self.novita.purchase_seconds:
             return decision, CallPostponed(Fault("NOVITA_TIMEOUT", "Too little time was left to buy"), 0)
-        now = self.clock()
+        if self.purchase_switch.read().paused:
+            return decision, CallPostponed(PURCHASES_PAUSED)
+        now, offer = self.clock(), choice.offers[0]
         number = decision.record.purchases.count + 1
         purchase = Purchase(
             instance_id=decision.record.id,
@@ -100,6 +115,7 @@ class BuyMachine:
             region=offer.region,
             price=offer.price,
             expects_endpoints=bool(template.ports),
+            reasons=tuple((region, str(reason)) for region, reason in choice.reasons.items()),
         )
         stored = self.instances.intend(intend(decision, purchase), purchase)
         decision = replace(decision, record=stored, events=(), operations=(), owns=None)
@@ -119,7 +135,7 @@ class BuyMachine:
             return decision, postponed(error)
         except (NotFound, NovitaRefused) as error:
             return decision, _refused(error)
-        return self._purchase(decision, offer, template, resolved)
+        return self._purchase(decision, choice, template, resolved)
 
     def _call(self, purchase: Purchase, order: Order, auth: RegistryAuth | None) -> Observation:
         try:

@@ -43,7 +43,7 @@ class StoreDeadLetter:
         about = {"instance_id": dead_letter.instance_id, "delivery_id": dead_letter.delivery_id}
         with correlated(dead_letter.correlation_id, **{name: id_ for name, id_ in about.items() if id_}):
             if self.dead_letters.add(dead_letter):
-                self.job_counts.add(dead_letter.queue, failed=1)
+                self.job_counts.add(dead_letter.queue, dead=1)
                 measure(DEAD_LETTERS, by=dead_letter.queue)
                 logger.error(
                     "dead letter", queue=dead_letter.queue, id=dead_letter.id, reason=failure.fault.message

@@ -73,6 +73,7 @@ def handler(_: dict[str, Any], context: LambdaContext) -> dict[str, int | bool]:
     report = run.compose(CompareWithNovita)()
     compared = report.counts()
     logger.info("compared", extra=compared)
+    run.wiring.last_sweep.note(report, began)
     run.job_counts.add("sweep", incomplete=int(not report.complete))
     measure(SWEEPS)
     measure(SWEEP_DURATION, 1000 * (run.wiring.clock() - began).total_seconds())

@@ -21,7 +21,7 @@ from functions.shared.domain.delivery.webhooks import (
     origin_of,
     signed_headers,
 )
-from functions.shared.domain.messages import DeliveryMessage
+from functions.shared.domain.messages import DeliveryMessage, JobOutcome
 from functions.shared.domain.resilience import hold_wait
 from functions.shared.engine.consumer import consume
 from functions.shared.platform.observability import WEBHOOK_ATTEMPTS, correlated, logger, measure, metered
@@ -35,6 +35,12 @@ if TYPE_CHECKING:
 _CAP_BYTES = 65_536
 _SHOWN_CHARACTERS = 200
 _LONGER_THAN_THE_FUNCTION = timedelta(seconds=45)
+_OUTCOMES = {
+    DeliveryState.DELIVERED: JobOutcome.DONE,
+    DeliveryState.PENDING: JobOutcome.RETRIED,
+    DeliveryState.ENDED: JobOutcome.REFUSED,
+    DeliveryState.EXHAUSTED: JobOutcome.GAVE_UP,
+}
 
 
 @dataclass(frozen=True)
@@ -48,39 +54,53 @@ class Deliver:
     webhook_waits: Sequence[float]
     webhook_timeout: float  # seconds
 
-    def __call__(self, message: DeliveryMessage) -> None:
+    def __call__(self, message: DeliveryMessage) -> JobOutcome:
         with correlated(message.correlation_id, delivery_id=message.delivery_id):
             delivery = self.deliveries.get(message.delivery_id)
             if delivery is None or not delivery.awaits(message.attempt, self.clock()):
                 logger.info("message out of date", attempt=message.attempt, known=delivery is not None)
-            elif delivery.of_round > len(self.webhook_waits):
+                return JobOutcome.DONE
+            if delivery.of_round > len(self.webhook_waits):
                 if self.deliveries.give_up(delivery):
                     measure(WEBHOOK_ATTEMPTS, by=DeliveryState.EXHAUSTED)
                 logger.info("webhook given up", attempt=delivery.attempt)
-            else:
-                self._in_turn(delivery)
+                return JobOutcome.GAVE_UP
+            if self._waits_for_earlier(delivery):
+                return JobOutcome.DONE
+            return self._in_turn(delivery)
 
-    def _in_turn(self, delivery: Delivery) -> None:
+    def _waits_for_earlier(self, delivery: Delivery) -> bool:
+        """Events of one instance leave in order, as far as the receiver takes them."""
+        now = self.clock()
+        earlier = self.deliveries.before(delivery) if delivery.attempt == 0 else None
+        if earlier is None or not delivery.waits_for(earlier, now):
+            return False
+        self._hold(delivery, now, "earlier event first")
+        return True
+
+    def _in_turn(self, delivery: Delivery) -> JobOutcome:
         masters = self.webhook_masters()  # before the claim: a secret that cannot be read costs no attempt
         now = self.clock()
         until = now + timedelta(seconds=self.webhook_timeout) + _LONGER_THAN_THE_FUNCTION
         slot = self.receiver_slots.take(_receiver(delivery.url), now, until)
         if isinstance(slot, ReceiverBusy):
-            self._hold(delivery, now, slot)
-            return
+            self._hold(delivery, now, "receiver busy", slow=slot.slow)
+            return JobOutcome.DONE
         begun = self.deliveries.begin(delivery, now, until)
-        timed_out = self._attempt(begun, masters) if begun else None
+        outcome, timed_out = self._attempt(begun, masters) if begun else (JobOutcome.DONE, None)
         self.receiver_slots.release(slot, self.clock(), timed_out)  # without this it is free at `until`
+        return outcome
 
-    def _hold(self, delivery: Delivery, now: datetime, busy: ReceiverBusy) -> None:
-        """Waiting is not failing: the receiver, or all that hang, have enough under way. It is no attempt."""
-        until = now + hold_wait(delivery.held, self.webhook_timeout, random.random, slow=busy.slow)
+    def _hold(self, delivery: Delivery, now: datetime, why: str, *, slow: bool = False) -> None:
+        """Waiting is not failing: the receiver, or all that hang, have enough under way, or an earlier event
+        goes first. It is no attempt."""
+        until = now + hold_wait(delivery.held, self.webhook_timeout, random.random, slow=slow)
         if self.deliveries.hold(delivery, until):
-            logger.info("receiver busy", attempt=delivery.attempt + 1, held=delivery.held, slow=busy.slow)
+            logger.info(why, attempt=delivery.attempt + 1, held=delivery.held, slow=slow)
             self._queue(delivery, until, now)
 
-    def _attempt(self, delivery: Delivery, masters: Sequence[bytes]) -> bool:
-        """Whether the receiver used up all the time that it had."""
+    def _attempt(self, delivery: Delivery, masters: Sequence[bytes]) -> tuple[JobOutcome, bool]:
+        """What came of it, and whether the receiver used up all the time that it had."""
         began = self.clock()
         answer, failure = self._sent(delivery, masters, began)
         now = self.clock()
@@ -101,7 +121,7 @@ class Deliver:
             if again_at:
                 self._queue(delivery, again_at, now)
         ended_by = answer or failure
-        return ended_by is not None and ended_by.timed_out
+        return _OUTCOMES[state], ended_by is not None and ended_by.timed_out
 
     def _queue(self, delivery: Delivery, at: datetime, now: datetime) -> None:
         """What the queue cannot hold so long is queued by the sweep, shortly before it is due."""
@@ -155,7 +175,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     run = wiring("webhook").invocation(context)
     deliver = run.compose(Deliver)
 
-    def attempt(body: str) -> None:
-        deliver(DeliveryMessage.from_json(body))
+    def attempt(body: str) -> JobOutcome:
+        return deliver(DeliveryMessage.from_json(body))
 
     return consume(event, context, run, "webhook", attempt)

@@ -45,11 +45,11 @@ def refused_start(service: Service) -> str:
     return instance_id
 
 
-def refuse(service: Service, instance_id: str, what: str, **more: Any) -> None:
+def refuse(service: Service, instance_id: str, what: str, reason: str = "NO", **more: Any) -> None:
     """Novita says no to this, for good."""
     machine_id = service.instance(instance_id)["novitaInstanceId"]
     path = f"/gpu/instance/{what}"
-    service.simulator.fault("status", path, match_body=machine_id, status=400, reason="NO", **more)
+    service.simulator.fault("status", path, match_body=machine_id, status=400, reason=reason, **more)
 
 
 def take(service: Service, instance_id: str, *steps: Step) -> str:

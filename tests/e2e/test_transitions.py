@@ -64,6 +64,14 @@ def refused_and_stopped(service: Service) -> str:
     return take(service, courses.refused_start(service), ("stop", "stopped"))
 
 
+def stopped_and_refused_for_room(service: Service) -> str:
+    instance_id = take(service, service.take_over("running", ports=TCP), ("stop", "stopped"))
+    courses.refuse(service, instance_id, "start", reason="INSUFFICIENT_RESOURCE", times=1)
+    service.operate(instance_id, "start")
+    assert service.wait(lambda: service.statuses(instance_id)[-2:] == ["starting", "stopped"])
+    return instance_id
+
+
 def refused_and_removed(service: Service) -> str:
     return take(service, courses.refused_start(service), ("removed", "terminated"))
 
@@ -109,6 +117,7 @@ COURSES: list[Course] = [
     refused_and_started,
     refused_and_stopped,
     refused_and_removed,
+    stopped_and_refused_for_room,
     # Bought here; last, since a purchase has a short deadline and functions begin slowly.
     created_and_reclaimed,
     checked_and_restarted,

@@ -77,6 +77,7 @@ class Harness:
         self._overdue: tuple[datetime | None, int] = (None, 0)  # what has not moved, and how often not
         self.announcing = True
         self.source_ip = "192.0.2.1"  # of callers
+        self.outbound_hangs: Callable[[], bool] = lambda: False  # no answer from whoever is asked now
         # Whether an invocation about this instance begins in a new environment.
         self.cold: Callable[[str], bool] = lambda _: False
         self.dynamodb, self.sqs, self.sns, self._secrets = (
@@ -471,8 +472,15 @@ class Harness:
             if item["pk"]["S"].startswith("inst_"):
                 self.dynamodb.delete_item(TableName=self.table_name, Key={"pk": item["pk"], "sk": item["sk"]})
 
+    @property
+    def orphan_age(self) -> timedelta | None:
+        """From when on orphans are deleted, if they are at all."""
+        if self.environment.get("ORPHAN_POLICY") != "delete":
+            return None
+        return timedelta(seconds=float(self.environment.get("ORPHAN_AGE", "3600")))
+
     def assert_books_balance(self) -> None:
-        assert_books_balance(self.simulator, self.dynamodb, self.table_name)
+        assert_books_balance(self.simulator, self.dynamodb, self.table_name, self.orphan_age)
 
 
 def _subject(body: str) -> str:

@@ -19,6 +19,7 @@ REQUESTS: dict[tuple[str, str], tuple[str, Any]] = {
     ("PUT", "/api/instances/{instance_id}/last-used"): ("/api/instances/{id}/last-used", {}),
     ("POST", "/api/quotes"): ("/api/quotes", CREATE),
     ("POST", "/api/sync"): ("/api/sync", {"dryRun": False}),
+    ("POST", "/api/jobs/dead/cleanup"): ("/api/jobs/dead/cleanup", {"olderThanHours": 1}),
     ("GET", "/api/webhooks/deliveries"): ("/api/webhooks/deliveries?instanceId={id}", None),
     ("GET", "/api/webhooks/secret"): ("/api/webhooks/secret?url=https://example.com", None),
     ("GET", "/api/templates/{template_id}"): ("/api/templates/107672", None),

@@ -20,24 +20,56 @@ def reads(harness: Harness) -> int:
     return sum(made.name == PRODUCTS for made in harness.wire.calls)
 
 
-def test_both_sides_tell_size_hits_misses_ratio_evictions_and_ids(harness: Harness) -> None:
+def test_both_sides_tell_size_hits_misses_sets_ratio_evictions_and_ids(harness: Harness) -> None:
     for _ in range(4):
         harness.call("GET", "/api/products?name=RTX")
 
     shown = stats(harness)
 
-    assert shown["process"] == {
+    products = {
         "size": 1,
         "hits": 3,
         "misses": 1,
+        "sets": 1,
         "hitRatio": 0.75,
         "evictions": 0,
         "ids": ["products#spot"],
     }
+    caches = shown["process"].pop("caches")
+    assert shown["process"] == caches["products"] == products
     assert shown["shared"]["ids"] == ["products#spot"]
     assert shown["shared"]["size"] == 1
-    assert shown["shared"]["bytes"] > 100
-    assert (shown["shared"]["misses"], shown["shared"]["evictions"]) == (1, 0)
+    assert shown["shared"]["bytes"] == shown["shared"]["caches"]["products"]["bytes"] > 100
+    counts = [shown["shared"][name] for name in ("misses", "sets", "evictions")]
+    assert counts == [1, 1, 0]
+
+
+def test_each_cache_is_told_for_itself(harness: Harness) -> None:
+    instance_id = harness.create()
+    harness.settle()
+    harness.sweep()
+    harness.call("GET", f"/api/instances/{instance_id}")
+    harness.advance(40)
+    harness.call("GET", f"/api/instances/{instance_id}")
+    for _ in range(2):
+        harness.call("GET", "/api/instances/comprehensive")
+
+    caches = stats(harness)["shared"]["caches"]
+
+    assert {"products", "templates", "details", "list", "merged"} <= caches.keys()
+    assert {name: caches[name]["ids"] for name in ("templates", "list", "merged")} == {
+        "templates": ["template#107672"],
+        "list": ["list"],
+        "merged": ["merged"],
+    }
+    details = {name: caches["details"][name] for name in ("size", "hits", "misses", "sets")}
+    assert details == {"size": 1, "hits": 1, "misses": 1, "sets": 1}
+    assert (caches["list"]["misses"], caches["list"]["sets"]) == (1, 1)
+    assert (caches["merged"]["misses"], caches["merged"]["sets"]) == (1, 1)
+    assert stats(harness)["process"]["caches"]["merged"]["hits"] == 1
+    total = stats(harness)["shared"]
+    for name in ("hits", "misses", "sets", "evictions"):
+        assert total[name] == sum(one[name] for one in total["caches"].values())
 
 
 def test_another_process_finds_what_the_first_has_stored(harness: Harness) -> None:

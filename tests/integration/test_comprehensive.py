@@ -293,3 +293,36 @@ def test_polling_and_the_merged_list_share_one_read(harness: Harness) -> None:
     listed(harness)
 
     assert reads(harness) == before
+
+
+def test_what_novita_shows_of_a_machine_is_shown_and_no_secret(build: Build) -> None:
+    harness = build(MERGED_TTL="0", LIST_TTL="0.05")
+    instance_id = bought(harness)
+    own = str(harness.record(instance_id).machine.id)
+    theirs = harness.simulator.put_instance(
+        name="theirs",
+        status="running",
+        billingMode="monthly",
+        envs=[{"key": "HF_TOKEN", "value": "a-value-of-theirs"}],
+        command="serve --password of-theirs",
+    )["id"]
+    for id_ in (own, theirs):
+        harness.simulator.patch_instance(id_, statusError={"state": "oom", "message": "killed"})
+    harness.advance(10)
+
+    answer = listed(harness)
+
+    shown = {one["novitaInstanceId"]: one for one in answer["instances"]}
+    for id_ in (own, theirs):
+        facts = ("clusterId", "imageUrl", "cpuNum", "memory", "statusError")
+        assert [shown[id_][name] for name in facts] == [
+            "cn-hongkong-1",
+            "ghcr.io/ostler-demo/comfyui:latest",
+            16,
+            62,
+            "oom: killed",
+        ]
+    assert "endTime" not in shown[own]
+    assert shown[theirs]["endTime"].endswith("Z")
+    assert not {"envs", "command"} & shown[theirs].keys()
+    assert "of-theirs" not in str(answer)

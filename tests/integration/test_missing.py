@@ -188,6 +188,46 @@ def test_a_machine_that_is_away_for_a_day_has_vanished(harness: Harness) -> None
     harness.simulator.patch_instance(str(record.machine.id), status="removed")
 
 
+def test_a_machine_that_came_up_unseen_outlives_its_deadline_and_a_false_not_found(harness: Harness) -> None:
+    instance_id = harness.create()
+    while harness.deliver():
+        pass
+    harness.simulator.fault("status", "/gpu/instance", method="GET", status=503)
+    harness.simulator.fault("status", "/gpu/instances", status=503)
+    harness.run(1300)
+    harness.simulator.clear_faults()
+    harness.simulator.fault("status", path="/gpu/instance", method="GET", times=1, **NOT_FOUND)
+
+    harness.settle()
+
+    assert harness.record(instance_id).status is Status.RUNNING
+    assert harness.simulator.calls("/gpu/instance/delete") == []
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_start_whose_answers_were_lost_is_looked_at_before_its_deadline_ends_it(
+    harness: Harness, taken: bool
+) -> None:
+    instance_id = harness.create()
+    harness.settle()
+    harness.call("POST", f"/api/instances/{instance_id}/stop")
+    harness.settle()
+    harness.simulator.fault("disconnect", "/gpu/instance/start", commit=taken)
+    harness.simulator.fault("status", "/gpu/instance", method="GET", status=503)
+    harness.simulator.fault("status", "/gpu/instances", status=503)
+    harness.call("POST", f"/api/instances/{instance_id}/start")
+    harness.run(1300)
+    assert harness.record(instance_id).status is Status.STARTING
+    harness.simulator.clear_calls()
+    harness.simulator.clear_faults()
+
+    harness.settle()
+
+    assert harness.record(instance_id).status is (Status.READY if taken else Status.FAILED)
+    assert harness.simulator.calls("/gpu/instance/start") == []
+    assert bool(harness.simulator.calls("/gpu/instance/stop")) is not taken
+
+
 def missing(harness: Harness, status: Status) -> str:
     """An instance in that status whose machine cannot be found."""
     (instance_id,) = running(harness)

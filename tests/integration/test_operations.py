@@ -1,5 +1,6 @@
 """Start, stop, restart and delete: what is answered, what Novita is asked, what it comes to."""
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -156,6 +157,46 @@ def test_a_start_is_seen_through_all_its_phases_while_it_runs_and_after(harness:
     ]
 
 
+def test_a_webhook_given_at_start_is_told_of_that_start_alone_and_the_instances_own_of_everything(
+    harness: Harness,
+) -> None:
+    own, once = (harness.simulator.inbox_url(box) for box in ("own", "once"))
+    instance_id = harness.create(webhookUrl=own, healthCheck={})
+    harness.settle()
+    _post(harness, instance_id, "stop")
+    harness.settle()
+
+    _, started = _post(harness, instance_id, "start", {"webhookUrl": once})
+    harness.settle()
+    _post(harness, instance_id, "stop")
+    harness.settle()
+
+    of_start = [json.loads(one["body"]) for one in harness.simulator.inbox("once")]
+    assert [one["type"] for one in of_start] == [
+        "instance.starting",
+        "startup.initiated",
+        "instance.running",
+        "instance.health_checking",
+        "instance.ready",
+        "startup.completed",
+    ]
+    told = [json.loads(one["body"])["type"] for one in harness.simulator.inbox("own")]
+    assert told == harness.history(instance_id)
+    assert {one["startupOperation"]["operationId"] for one in of_start} == {started["operationId"]}
+    assert [one["startupOperation"]["status"] for one in of_start] == [
+        "initiated",
+        "initiated",
+        "monitoring",
+        "health_checking",
+        "completed",
+        "completed",
+    ]
+    shown = _operation(harness, started["operationId"])
+    assert of_start[-1]["startupOperation"]["phases"] == shown["phases"]
+    assert shown["webhookUrl"] == once
+    assert harness.call("GET", f"/api/instances/{instance_id}")[1]["webhookUrl"] == own
+
+
 def test_a_stop_is_confirmed_by_novita_before_it_is_said(harness: Harness) -> None:
     harness.simulator.settings(stopSeconds=100)
     instance_id = _import(harness, "running")
@@ -197,6 +238,9 @@ def test_two_starts_at_any_same_moment_are_one_start(harness: Harness) -> None:
     for point in found:
         ids.append(_import(harness, "exited"))
         answers: list[tuple[int, Any]] = []
+        harness.advance(
+            6
+        )  # whether purchases are paused is read anew, as it was when the calls were recorded
         meetings.plan("start", point, partial(_start_too, harness, ids[-1], answers))
         with harness.wire.handling("api", "start"):
             _start_too(harness, ids[-1], answers)
@@ -209,6 +253,19 @@ def test_two_starts_at_any_same_moment_are_one_start(harness: Harness) -> None:
     assert len(found) >= 4
     assert len(harness.simulator.calls("/gpu/instance/start")) == len(ids) + 1
     assert {harness.record(instance_id).status for instance_id in ids} == {Status.READY}
+
+
+def test_a_stopped_instance_whose_start_is_refused_for_room_is_stopped_again(harness: Harness) -> None:
+    instance_id = _import(harness, "running")
+    _post(harness, instance_id, "stop")
+    harness.settle()
+    harness.simulator.patch_product("4090.16c62g", stock=0)
+
+    _post(harness, instance_id, "start")
+    harness.settle()
+
+    assert harness.record(instance_id).status is Status.STOPPED
+    assert harness.history(instance_id)[-2:] == ["instance.stopped", "startup.failed"]
 
 
 def test_a_start_refused_for_capacity_leaves_the_machine_startable(harness: Harness) -> None:

@@ -90,8 +90,10 @@ def work(deliver: Deliver, queue: LiveQueue) -> None:
         deliver(message)
 
 
-def announced(deliver: Deliver, url: str, sequence: int) -> str:
-    delivery_id = deliver.deliveries.add(announcement(url, sequence), utc_now())
+def announced(deliver: Deliver, url: str, number: int) -> str:
+    """Each of an instance of its own: none waits for another's event."""
+    told = announcement(url, instance_id=f"inst_{number}")
+    delivery_id = deliver.deliveries.add(told, url, utc_now())
     deliver.queues.send("webhook", DeliveryMessage(delivery_id, 1, "corr"))
     return delivery_id
 

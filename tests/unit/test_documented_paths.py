@@ -22,7 +22,9 @@ def exists(path: str, document: Path) -> bool:
     return any(next(base.glob(path.rstrip("/")), None) for base in bases)
 
 
-@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "docs/walkthrough.md", "docs/decisions.md"])
+@pytest.mark.parametrize(
+    "name", ["CONTRIBUTING.md", "docs/walkthrough.md", "docs/decisions.md", "docs/migrating.md"]
+)
 def test_every_path_that_is_named_exists(name: str) -> None:
     document = ROOT / name
 

@@ -7,8 +7,9 @@ from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from typing_extensions import TypedDict
 
 from functions.api.bodies import IdempotencyKey
-from functions.api.requests import idempotent, wired
-from functions.shared.stores.cache import CacheSide
+from functions.api.requests import idempotent, use_case, wired
+from functions.api.use_cases.read_caches import CacheSide, ReadCaches
+from functions.shared.stores.cache import CacheCounts
 from functions.shared.stores.idempotency import ApiResult
 
 router = APIGatewayHttpRouter()
@@ -17,14 +18,19 @@ _CACHE = ["cache"]
 _MOST_SHOWN = 1000  # ids
 
 
-class SideView(TypedDict):
+class CacheView(TypedDict):
     size: int
     bytes: NotRequired[int]
     hits: int
     misses: int
+    sets: int
     hitRatio: float
     evictions: int
     ids: list[str]
+
+
+class SideView(CacheView):
+    caches: dict[str, CacheView]
 
 
 class CacheStatsView(TypedDict):
@@ -47,12 +53,13 @@ class CleanedView(TypedDict):
     summary="How full and how useful the caches are",
     description=(
         "`shared` is the store of all processes, with what they counted until a minute ago; `process` is the "
-        "one that answers. Details of instances, which records hold, are counted in `shared`."
+        "one that answers. Each has totals, and the same for each cache. `details` are those of instances, "
+        "which records hold: `size` is the number of machines that the last sweep knew, and there are no ids."
     ),
     tags=_CACHE,
 )
 def stats() -> CacheStatsView:
-    shared, process = wired().cache.sides()
+    shared, process = use_case(ReadCaches)()
     return {"shared": _side(shared), "process": _side(process)}
 
 
@@ -80,14 +87,24 @@ def _once(route: str, key: str | None, work: Callable[[], ApiResult]) -> dict[st
 
 
 def _side(side: CacheSide) -> SideView:
-    view: SideView = {
-        "size": len(side.ids),
-        "hits": side.counts.hits,
-        "misses": side.counts.misses,
-        "hitRatio": side.counts.hit_ratio,
-        "evictions": side.counts.evictions,
-        "ids": sorted(side.ids)[:_MOST_SHOWN],
+    caches = {
+        name: _cache(one.size, one.counts, one.ids, one.size_bytes) for name, one in side.caches.items()
     }
-    if side.size_bytes is not None:
-        view["bytes"] = side.size_bytes
+    everything = [id_ for one in side.caches.values() for id_ in one.ids]
+    totals = _cache(len(everything), side.total, everything, side.size_bytes)
+    return cast("SideView", {**totals, "caches": caches})
+
+
+def _cache(size: int, counts: CacheCounts, ids: list[str], size_bytes: int | None) -> CacheView:
+    view: CacheView = {
+        "size": size,
+        "hits": counts.hits,
+        "misses": counts.misses,
+        "sets": counts.sets,
+        "hitRatio": counts.hit_ratio,
+        "evictions": counts.evictions,
+        "ids": sorted(ids)[:_MOST_SHOWN],
+    }
+    if size_bytes is not None:
+        view["bytes"] = size_bytes
     return view

@@ -1,24 +1,29 @@
 """Routes that show the work behind the API, and set going again what failed for good."""
 
+from datetime import timedelta
 from typing import Annotated, NotRequired, cast
 
 from aws_lambda_powertools.event_handler import Response
-from aws_lambda_powertools.event_handler.openapi.params import Path, Query
+from aws_lambda_powertools.event_handler.openapi.params import Body, Path, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from typing_extensions import TypedDict
 
-from functions.api.bodies import IdempotencyKey
+from functions.api.bodies import DeadLetterCleanupBody, IdempotencyKey, Moment
 from functions.api.requests import caller, idempotent, invocation, use_case, wired
 from functions.api.use_cases.read_jobs import QueueState, ReadJobs
 from functions.api.use_cases.redrive_dead_letter import RedriveDeadLetter
 from functions.api.views import FaultView
 from functions.shared.domain.ids import timestamp
 from functions.shared.domain.messages import DeadLetter
+from functions.shared.platform.observability import logger
+from functions.shared.stores.idempotency import ApiResult
+from functions.shared.stores.jobs import MOST_HOURS
 
 router = APIGatewayHttpRouter()
 
 _JOBS = ["jobs"]
 _LISTING = "dead letters"
+_MOST_REMOVED = 500  # at once
 
 
 class QueueView(TypedDict):
@@ -30,9 +35,13 @@ class QueueView(TypedDict):
 
 
 class JobView(TypedDict):
-    completed: int
+    pending: int
+    inProgress: int
+    done: int
+    refused: int
+    gaveUp: int
     retried: int
-    failed: int
+    dead: int
 
 
 class SweepsView(TypedDict):
@@ -40,6 +49,7 @@ class SweepsView(TypedDict):
 
 
 class JobStatsView(TypedDict):
+    since: str
     queues: dict[str, QueueView]
     deadLettersNotStored: int
     jobs: dict[str, JobView]
@@ -65,6 +75,11 @@ class DeadLettersView(TypedDict):
     nextCursor: NotRequired[str]
 
 
+class CleanedUpView(TypedDict):
+    removed: int
+    complete: bool
+
+
 class RedrivenView(TypedDict):
     id: str
     instanceId: NotRequired[str]
@@ -80,18 +95,28 @@ class RedrivenView(TypedDict):
         "that nobody has redriven; `deadLettersNotStored` are on their way there. `oldestAgeSeconds` "
         "is how long the longest overdue step (or webhook attempt) of that queue has been overdue, by the "
         "index of what is due: SQS itself tells no age. "
-        "A job is a message: `completed` were handled, `retried` are attempts that failed, `failed` became "
-        "dead letters. `sweeps` counts comparisons with Novita that were not completed."
+        "A job is a message. In the window: `done` were handled; by `refused` an instance or its start "
+        "failed for good, or a receiver wants no more; with `gaveUp` its time or its attempts were over; "
+        "`retried` failed and come again; `dead` became dead letters. `pending` (waiting and delayed) and "
+        "`inProgress` are those of now. `sweeps` counts comparisons with Novita that were not completed. "
+        "Counted by the hour: `since` is the beginning of the first one."
     ),
     tags=_JOBS,
 )
-def stats() -> JobStatsView:
+def stats(
+    windowHours: Annotated[  # noqa: N803  # the API's own name
+        int, Query(ge=1, le=MOST_HOURS, description="What is counted: the last so many hours")
+    ] = 24,
+) -> JobStatsView:
     read = use_case(ReadJobs)
+    since, queues = read.since(windowHours), read.queues()
+    jobs = {name: _job(queues[name], counted) for name, counted in read.jobs(since).items()}
     return {
-        "queues": {name: _queue(state) for name, state in read.queues().items()},
+        "since": timestamp(since),
+        "queues": {name: _queue(state) for name, state in queues.items()},
         "deadLettersNotStored": read.dead_letters_not_stored(),
-        "jobs": cast("dict[str, JobView]", read.jobs()),
-        "sweeps": cast("SweepsView", read.sweeps()),
+        "jobs": jobs,
+        "sweeps": {"incomplete": read.incomplete_sweeps(since)},
     }
 
 
@@ -99,14 +124,38 @@ def stats() -> JobStatsView:
 def dead(
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     cursor: Annotated[str | None, Query(max_length=500)] = None,
+    since: Annotated[Moment | None, Query(description="Only those that failed since then")] = None,
 ) -> DeadLettersView:
-    cursors = invocation().cursors
-    after = cursors.read(cursor, _LISTING) if cursor else None
-    found, end = wired().dead_letters.page(limit, after)
+    cursors, listing = invocation().cursors, f"{_LISTING} {timestamp(since)}" if since else _LISTING
+    after = cursors.read(cursor, listing) if cursor else None
+    found, end = wired().dead_letters.page(limit, after, since)
     view: DeadLettersView = {"deadLetters": [_dead_letter(one) for one in found]}
     if end:
-        view["nextCursor"] = cursors.make(end, _LISTING)
+        view["nextCursor"] = cursors.make(end, listing)
     return view
+
+
+@router.post(
+    "/api/jobs/dead/cleanup",
+    summary="Remove old dead letters",
+    description=(
+        "Those that failed longer ago than `olderThanHours`, redriven or not, oldest first and at most 500 "
+        "at once: `complete` is false where more are left. All of them go by themselves after 14 days."
+    ),
+    tags=_JOBS,
+)
+def clean_up(
+    body: Annotated[DeadLetterCleanupBody, Body()], idempotency_key: IdempotencyKey = None
+) -> CleanedUpView:
+    def work() -> ApiResult:
+        before = wired().clock() - timedelta(hours=body.olderThanHours)
+        removed, complete = wired().dead_letters.remove(before, _MOST_REMOVED)
+        logger.warning("dead letters removed", actor=caller().id, removed=removed, before=timestamp(before))
+        return ApiResult(200, {"removed": removed, "complete": complete})
+
+    route = "POST /api/jobs/dead/cleanup"
+    request = idempotent(route, idempotency_key, router.current_event.json_body)
+    return cast("CleanedUpView", wired().idempotency.kept_after(request, work, route).body)
 
 
 @router.post(
@@ -132,6 +181,12 @@ def _queue(state: QueueState) -> QueueView:
         "dead": state.dead,
         "oldestAgeSeconds": int(state.oldest_age.total_seconds()),
     }
+
+
+def _job(state: QueueState, counted: dict[str, int]) -> JobView:
+    depth = state.depth
+    now = {"pending": depth.waiting + depth.delayed, "inProgress": depth.in_flight}
+    return cast("JobView", {**now, **counted})
 
 
 def _dead_letter(dead_letter: DeadLetter) -> DeadLetterView:

@@ -10,6 +10,7 @@ from functions.api.auth import ANONYMOUS
 from functions.api.bodies import IdempotencyKey, SyncBody
 from functions.api.requests import caller, idempotent, invocation, use_case, wired
 from functions.api.use_cases.check_dependencies import CheckDependencies
+from functions.api.use_cases.read_status import ReadStatus, pause_view
 from functions.api.views import FaultView
 from functions.shared.domain.errors import CallerError
 from functions.shared.domain.ids import timestamp
@@ -45,6 +46,43 @@ class CircuitView(TypedDict):
 
 class CircuitsView(TypedDict):
     circuits: list[CircuitView]
+
+
+class RateLimitView(TypedDict):
+    limit: int
+    windowSeconds: int
+    used: int
+    usedBy: dict[str, int]
+    pausedUntil: NotRequired[str]
+
+
+class BalanceView(TypedDict):
+    availableUsd: NotRequired[str]
+    cashUsd: NotRequired[str]
+    creditLimitUsd: NotRequired[str]
+    outstandingUsd: NotRequired[str]
+    asOf: str
+
+
+class PauseView(TypedDict):
+    purchasesPaused: bool
+    pausedAt: NotRequired[str]
+    pausedBy: NotRequired[str]
+
+
+class StatusView(PauseView):
+    lastSweepAt: NotRequired[str]
+    lastComparedAt: NotRequired[str]
+    comparisonComplete: NotRequired[bool]
+    comparisonError: NotRequired[FaultView]
+    machines: NotRequired[int]
+    missing: NotRequired[int]
+    orphans: NotRequired[int]
+    orphanDeletionsHeld: NotRequired[int]
+    stuckCleanups: NotRequired[int]
+    keyProven: NotRequired[bool]
+    rateLimit: RateLimitView
+    balance: NotRequired[BalanceView]
 
 
 class DifferenceView(TypedDict):
@@ -108,6 +146,48 @@ def _circuit(report: Any) -> CircuitView:
     return view
 
 
+@router.get(
+    "/api/status",
+    summary="How the service stands",
+    description=(
+        "What the last sweep found (at most a minute ago while the reconciler is alive), whether the Novita "
+        "key is proven, and how many of the calls of a minute are used. `lastComparedAt` is the last time "
+        "that Novita's list could be read, `comparisonError` why it could not be since. `balance` is "
+        "Novita's own, at most 5 minutes old. What is not known is left out."
+    ),
+    tags=["service"],
+)
+def status() -> StatusView:
+    return cast("StatusView", use_case(ReadStatus)())
+
+
+@router.post(
+    "/api/pause",
+    summary="Buy and start nothing until resumed",
+    description=(
+        "Creates, starts and restarts answer 409 `PURCHASES_PAUSED`, everywhere within 5 s. What was "
+        "accepted before and is not bought or started yet waits (`waitingFor`), while its deadline runs on; "
+        "a call that Novita has taken goes on. Stops, deletes, looks and health checks go on."
+    ),
+    tags=["service"],
+)
+def pause(idempotency_key: IdempotencyKey = None) -> PauseView:
+    return _turn("POST /api/pause", idempotency_key, paused=True)
+
+
+@router.post("/api/resume", summary="Buy and start again; what waited goes on", tags=["service"])
+def resume(idempotency_key: IdempotencyKey = None) -> PauseView:
+    return _turn("POST /api/resume", idempotency_key, paused=False)
+
+
+def _turn(route: str, key: str | None, *, paused: bool) -> PauseView:
+    def work() -> ApiResult:
+        return ApiResult(200, pause_view(wired().purchase_switch.turn(paused=paused, actor=caller().id)))
+
+    request = idempotent(route, key, router.current_event.json_body)
+    return cast("PauseView", wired().idempotency.kept_after(request, work, route).body)
+
+
 @router.post(
     "/api/sync",
     summary="Compare with Novita now",
@@ -135,13 +215,14 @@ def _reconcile(body: SyncBody) -> SyncView:
     from functions.shared.engine.compare import CompareWithNovita  # seldom needed: not at the cold start
     from functions.shared.engine.sweep import Sweep
 
-    run, dry_run = invocation().at_most(_MOST_SECONDS), body.dryRun
+    run, dry_run, began = invocation().at_most(_MOST_SECONDS), body.dryRun, wired().clock()
     if body.trustKey and not dry_run:
         wired().key_trust.trust(caller().id)
     sweep = run.compose(Sweep)
     overdue = sweep.overdue() if dry_run else sweep()
     report = run.compose(CompareWithNovita)(dry_run=dry_run, delete_orphans=body.deleteOrphans)
     if not dry_run:
+        wired().last_sweep.note(report, began)
         invocation().job_counts.add("sweep", incomplete=int(not report.complete))
     view: SyncView = {
         "complete": report.complete,

@@ -16,7 +16,7 @@ from functions.shared.domain.instance.boot_times import expected_ready_at
 from functions.shared.domain.instance.commands import begin_create
 from functions.shared.domain.instance.decision import Decision, Policy
 from functions.shared.domain.instance.record import Spec
-from functions.shared.domain.market import Offer
+from functions.shared.domain.market import Choice
 from functions.shared.platform.observability import INSTANCES_ACCEPTED, correlation_id, logger, measure
 from functions.shared.stores.idempotency import ApiResult, IdempotencyKeys, IdempotentRequest
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from functions.shared.engine.catalog import Catalog
     from functions.shared.engine.step import StepRunner
     from functions.shared.stores.instances import Instances
-    from functions.shared.stores.machines import BootTimes
+    from functions.shared.stores.machines import BootTimes, PurchaseSwitch
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class CreateInstance:
     steps: StepRunner
     catalog: Catalog
     boot_times: BootTimes
+    purchase_switch: PurchaseSwitch
     policy: Policy
     clock: Callable[[], datetime]
     lookup_seconds: float
@@ -48,7 +49,9 @@ class CreateInstance:
     def _begin(
         self, name: str, spec: Spec, webhook_url: str | None, actor: str
     ) -> tuple[Decision, dict[str, str]]:
-        offer, message = self._look_up(spec)
+        self.purchase_switch.require_on()
+        choice, message = self._look_up(spec)
+        offer = choice.offers[0] if choice else None
         region = offer.region if offer else spec.region
         boot = self.boot_times.expected("create", offer.product_id, offer.region) if offer else None
         now = self.clock()
@@ -61,6 +64,7 @@ class CreateInstance:
             correlation_id=correlation_id(),
             now=now,
             policy=self.policy,
+            reasons=[(where, str(why)) for where, why in choice.reasons.items()] if choice else (),
         )
         body = {
             "instanceId": decision.record.id,
@@ -80,7 +84,7 @@ class CreateInstance:
         self.steps.enqueue(record, decision.now)
         return result
 
-    def _look_up(self, spec: Spec) -> tuple[Offer | None, str]:
+    def _look_up(self, spec: Spec) -> tuple[Choice | None, str]:
         """Both look-ups at once. A definite no is raised, and our own lack of slots; no answer from Novita is
         no error."""
         within = self.lookup_seconds
@@ -90,7 +94,7 @@ class CreateInstance:
             )
             choice = pool.submit(copy_context().run, self.catalog.quote, spec, within, "lookups")
         try:
-            offer = choice.result().offers[0]
+            found = choice.result()
             template.result()
         except NovitaForNow as error:
             # The other look-up may have a definite no all the same.
@@ -102,4 +106,4 @@ class CreateInstance:
                     one.result()
             logger.info("accepted unchecked", code=error.code)
             return None, f"Accepted; Novita could not be asked yet ({error.code}), so the purchase decides"
-        return offer, "Accepted; a machine is being bought"
+        return found, "Accepted; a machine is being bought"

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from functions.shared.engine.shared_polling import ListSnapshot, SharedList
     from functions.shared.stores.cache import SharedCache
     from functions.shared.stores.instances import Instances
+    from functions.shared.stores.last_sweep import LastSweep
     from functions.shared.stores.last_used import LastUsed
     from functions.shared.stores.recent_outage import RecentOutage
 
@@ -49,6 +50,7 @@ class MergedList:
 class MergeLists:
     instances: Instances
     last_used: LastUsed
+    last_sweep: LastSweep
     shared_list: SharedList
     repair: Repair
     cache: SharedCache
@@ -119,7 +121,9 @@ class MergeLists:
         began = self.stopwatch()
         merged = self._merged(records, listed, sync)
         entries = sorted(
-            ((_position(one), entry_view(one)) for one in merged), key=_by_position, reverse=True
+            ((_position(one), entry_view(self._shown(one))) for one in merged),
+            key=_by_position,
+            reverse=True,
         )
         took = {
             "novitaApiTime": novita_time,
@@ -129,6 +133,11 @@ class MergeLists:
         if listed is not None:  # an answer without Novita is not kept: it may be back at once
             self.cache.put(_KEY, [[position, entry] for position, entry in entries])
         return MergedList(entries, listed is None, took)
+
+    def _shown(self, one: Merged) -> Merged:
+        """With the last time that its machine was listed, where this list lacks it or could not be read."""
+        record = one.record and self.last_sweep.last_shown(one.record, self.list_ttl)
+        return replace(one, record=record)
 
     def _timed(self, work: Callable[[], Any]) -> tuple[Any, int]:
         began = self.stopwatch()
@@ -141,6 +150,7 @@ class MergeLists:
         newest = self.shared_list.newest()
         age = (self.clock() - newest.began).total_seconds() if newest else inf
         if age < self.list_ttl:
+            self.shared_list.count_hit()
             return newest
         try:
             return self.shared_list.shared(self.within, newest.began if newest else None)[0]

@@ -20,7 +20,7 @@ from functions.shared.stores.idempotency import ApiResult, IdempotencyKeys, Idem
 if TYPE_CHECKING:
     from functions.shared.engine.step import StepRunner
     from functions.shared.stores.instances import Instances
-    from functions.shared.stores.machines import BootTimes
+    from functions.shared.stores.machines import BootTimes, PurchaseSwitch
 
 _DONE = {
     Action.START: "started",
@@ -39,6 +39,7 @@ class OperateInstance:
     idempotency: IdempotencyKeys
     steps: StepRunner
     boot_times: BootTimes
+    purchase_switch: PurchaseSwitch
     policy: Policy
     clock: Callable[[], datetime]
 
@@ -76,6 +77,8 @@ class OperateInstance:
         record, now = find_instance(self.instances, instance_id), self.clock()
         before = Decision(record, now, self.policy, now, actor)
         decision = command(before.change(correlation_id=correlation_id()), new_operation_id(now))
+        if decision.events and decision.record.starting_again:
+            self.purchase_switch.require_on()
         decision = self._expecting(decision)
         result = ApiResult(202, _accepted(decision.record, now))
         if not decision.events:  # it is so already

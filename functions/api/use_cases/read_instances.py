@@ -36,9 +36,13 @@ if TYPE_CHECKING:
     from functions.shared.stores.cache import SharedCache
     from functions.shared.stores.circuits import Circuits
     from functions.shared.stores.instances import Instances
+    from functions.shared.stores.last_sweep import LastSweep
     from functions.shared.stores.last_used import LastUsed
     from functions.shared.stores.recent_outage import RecentOutage
     from functions.shared.stores.totals import Totals
+
+
+DETAILS = "details"  # which records hold, in the statistics of caches
 
 
 def find_instance(instances: Instances, instance_id: str) -> Instance:
@@ -60,6 +64,7 @@ class InstancesPage:
 class ReadInstances:
     instances: Instances
     last_used: LastUsed
+    last_sweep: LastSweep
     novita: Novita
     steps: StepRunner
     policy: Policy
@@ -79,7 +84,7 @@ class ReadInstances:
         older than `details_ttl` and Novita is known not to answer.
         """
         record, stale = self._looked_at(find_instance(self.instances, instance_id))
-        return self.last_used.on(record), stale
+        return self.last_used.on(self._last_shown(record)), stale
 
     def _looked_at(self, record: Instance) -> tuple[Instance, bool]:
         if record.live_machine_id is None or record.status in WITHOUT_MACHINE:
@@ -88,7 +93,7 @@ class ReadInstances:
         fresh = (self.clock() - max(filter(None, known_at))).total_seconds() < self.details_ttl
         if left_to_its_step(record, self.clock()):
             return record, not fresh and self._novita_is_down()
-        self.cache.count(fresh)
+        self.cache.count(DETAILS, hit=fresh)
         if fresh:
             return record, False
         if self.recent_outage.is_on():
@@ -101,6 +106,7 @@ class ReadInstances:
             stale = not lacks_slots(error) or self._novita_is_down()
             logger.info("shown as it was last seen", code=error.code, stale=stale)
             return record, stale
+        self.cache.count_set(DETAILS)
         decision = leave_to_its_step(record, decide(record, observation, self.clock(), self.policy))
         return self.steps.store(decision) or find_instance(self.instances, record.id), False
 
@@ -139,12 +145,16 @@ class ReadInstances:
         total = None if cursor else self.totals.of(name=name, status=status)
         used = self.last_used.of(record.id for record in found)
         shown = [
-            instance_view(replace(one, last_used_at=used.get(one.id, one.last_used_at))) for one in found
+            instance_view(replace(self._last_shown(one), last_used_at=used.get(one.id, one.last_used_at)))
+            for one in found
         ]
         if (fit := how_many_fit(shown)) < len(found):
             end = found[fit - 1].id
         following = self.cursors.make(end, listing) if end else None
         return InstancesPage(shown[:fit], total, following, self._novita_is_down())
+
+    def _last_shown(self, record: Instance) -> Instance:
+        return self.last_sweep.last_shown(record, self.details_ttl)
 
     def _novita_is_down(self) -> bool:
         return self.circuits.is_open("reads") or self.recent_outage.is_on()

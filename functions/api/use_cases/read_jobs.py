@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from functions.shared.domain.messages import WEBHOOK_QUEUE
+from functions.shared.domain.messages import WEBHOOK_QUEUE, JobOutcome
 from functions.shared.stores.deliveries import read_delivery
 from functions.shared.stores.instances import read_record
 from functions.shared.stores.table import readable
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from functions.shared.stores.table import Due
 
 _LOOKED_AT = 300  # of those that are due first
-_COUNTED = ("completed", "retried", "failed")
 
 
 @dataclass(frozen=True)
@@ -51,15 +50,17 @@ class ReadJobs:
     def dead_letters_not_stored(self) -> int:
         return self.queue_depths.dead_letters_not_stored()
 
-    def jobs(self) -> dict[str, dict[str, int]]:
-        return {queue: self._counted(queue, _COUNTED) for queue in self.queue_depths.queues}
+    def since(self, hours: int) -> datetime:
+        """Counted are whole hours: from the beginning of the first one."""
+        return (self.clock() - timedelta(hours=hours)).replace(minute=0, second=0, microsecond=0)
 
-    def sweeps(self) -> dict[str, int]:
-        return self._counted("sweep", ("incomplete",))
+    def jobs(self, since: datetime) -> dict[str, dict[str, int]]:
+        """What became of them, by type."""
+        counts = {queue: self.job_counts.of(queue, since) for queue in self.queue_depths.queues}
+        return {queue: {one: counted[one] for one in JobOutcome} for queue, counted in counts.items()}
 
-    def _counted(self, job: str, names: tuple[str, ...]) -> dict[str, int]:
-        counted = self.job_counts.of(job)
-        return {name: counted.get(name, 0) for name in names}
+    def incomplete_sweeps(self, since: datetime) -> int:
+        return self.job_counts.of("sweep", since)["incomplete"]
 
     def _ages(self) -> dict[str, timedelta]:
         """How long the longest overdue step or attempt has been waiting, by the queue that brings it."""

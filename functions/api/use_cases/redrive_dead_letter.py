@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from functions.shared.stores.deliveries import Deliveries
     from functions.shared.stores.instances import Instances
     from functions.shared.stores.jobs import DeadLetters
+    from functions.shared.stores.machines import PurchaseSwitch
     from functions.shared.stores.table import Write
 
 
@@ -30,6 +31,7 @@ class RedriveDeadLetter:
     instances: Instances
     deliveries: Deliveries
     idempotency: IdempotencyKeys
+    purchase_switch: PurchaseSwitch
     steps: StepRunner
     queues: Queues
     policy: Policy
@@ -76,6 +78,7 @@ class RedriveDeadLetter:
         record = self.instances.get(instance_id)
         if record is None:
             raise Conflict("NOT_REDRIVABLE", f"{instance_id} is not known here")
+        self.purchase_switch.require_on()
         before = Decision(record, now, self.policy, now, actor)
         self.steps.save(begin_again(before.change(correlation_id=correlation_id())), also)
 

@@ -31,6 +31,7 @@ class Fault:
 
     code: str
     message: str
+    details: Mapping[str, Any] | None = None  # each region's reason, Novita's word for it ...
 
 
 class OstlerError(Exception):
@@ -54,7 +55,7 @@ class OstlerError(Exception):
 
     @property
     def fault(self) -> Fault:
-        return Fault(self.code, self.message)
+        return Fault(self.code, self.message, self.details)
 
 
 class CallerError(OstlerError):
@@ -171,6 +172,7 @@ CODES: dict[str, str] = {
     "STARTUP_OPERATION_IN_PROGRESS": "It is being started already.",
     "INSTANCE_MISSING": "Novita does not find its machine, and nobody asked for its end; `missingSince`.",
     "INSTANCE_NOT_RELEASABLE": "It is neither imported nor missing nor stuck: delete it.",
+    "PURCHASES_PAUSED": "An admin has paused purchases and starts (`POST /api/resume` lets them go on).",
     "AMBIGUOUS_INSTANCE_NAME": "More than one instance has that name; `details` has their ids.",
     "INSTANCE_ALREADY_MANAGED": "That Novita machine belongs to an instance here; `details` has its id.",
     "INSTANCE_HAS_NO_MACHINE": "There is no machine to connect to.",
@@ -197,6 +199,8 @@ CODES: dict[str, str] = {
     "PURCHASE_TIMEOUT": "No machine was bought within PURCHASE_MAX_WAIT.",
     "STARTUP_FAILED": "The machine exited or vanished before it was ready.",
     "STARTUP_TIMEOUT": "The machine was not running within BOOT_MAX_WAIT.",
+    "IMAGE_PULL_FAILED": "There is no such image, or no right to pull it; the message has Novita's words.",
+    "MACHINE_ERROR": "Novita shows an error of the machine that may mend itself; the message has its words.",
     "HEALTH_CHECK_FAILED": "The application did not answer within `maxWaitTimeMs`.",
     "OPERATION_SUPERSEDED": "Another operation on the same instance took its place.",
     "SERVICE_UNAVAILABLE": "The table or a queue does not answer; ask again, with the same Idempotency-Key.",

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 from functions.shared.domain.errors import Fault
@@ -81,6 +82,16 @@ def _word(found: Mapping[str, Any], name: str) -> str:
 
 def _correlation(found: Mapping[str, Any]) -> str:
     return _word(found, "correlation_id") if found.get("correlation_id") else ""
+
+
+class JobOutcome(StrEnum):
+    """What became of a job, which is a message."""
+
+    DONE = "done"  # the step or attempt was made, or was out of date
+    REFUSED = "refused"  # for good: the instance or its start failed by it, or the receiver wants no more
+    GAVE_UP = "gaveUp"  # its time was over, or its attempts
+    RETRIED = "retried"  # it failed, and comes again
+    DEAD = "dead"  # it failed for the last time
 
 
 WEBHOOK_QUEUE = "webhook"

@@ -69,7 +69,13 @@ class CompareWithNovita:
         at_most = len(doomed) if delete_orphans else self.sweep_max_repairs
         deletable = frozenset() if held else frozenset(_from(self._turn(began), doomed)[:at_most])
         differences, left_over = self._repair_all(found, began, repair, deletable)
-        return _report(records, complete=not left_over, deletions_held=held, differences=tuple(differences))
+        return _report(
+            records,
+            complete=not left_over,
+            deletions_held=held,
+            differences=tuple(differences),
+            absent=found.absent,
+        )
 
     def _turn(self, began: datetime) -> int:
         """Every sweep begins at another one, so that none that fails holds up the others for ever."""

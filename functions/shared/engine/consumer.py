@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from botocore.exceptions import ClientError
 
 from functions.shared.domain.errors import Fault, OstlerError
 from functions.shared.domain.instance.record import Queue
-from functions.shared.domain.messages import StepMessage, correlation_of
+from functions.shared.domain.messages import JobOutcome, StepMessage, correlation_of
 from functions.shared.domain.resilience import retry_wait
 from functions.shared.platform.observability import correlated, logger
 
@@ -66,17 +67,24 @@ def failure_fault(error: BaseException) -> Fault:
 
 
 def consume(
-    event: dict[str, Any], context: LambdaContext, run: Invocation, queue: str, step: Callable[[str], None]
+    event: dict[str, Any],
+    context: LambdaContext,
+    run: Invocation,
+    queue: str,
+    step: Callable[[str], JobOutcome],
 ) -> dict[str, Any]:
+    outcomes: Counter[str] = Counter()
+
     def take(record: SQSRecord) -> None:  # Powertools passes it by this name
-        step(record.body)
+        outcomes[step(record.body)] += 1
 
     processor = _Processor(run.wiring, queue)
     response: dict[str, Any] = process_partial_response(  # type: ignore[assignment]  # stubs that promise less
         event=event, record_handler=take, processor=processor, context=context
     )
-    failed = len(response["batchItemFailures"]) + processor.given_up
-    run.job_counts.add(queue, completed=len(event["Records"]) - failed, retried=failed)
+    # One that was given up is counted as dead where it is stored.
+    outcomes[JobOutcome.RETRIED] += len(response["batchItemFailures"]) + processor.given_up
+    run.job_counts.add(queue, **outcomes)
     return response
 
 
@@ -85,7 +93,7 @@ def consume_steps(
 ) -> dict[str, Any]:
     """Steps of instances, with the calls that this function can make; another makes the others."""
 
-    def step(body: str) -> None:
-        run.wiring.steps.take(StepMessage.from_json(body), queue, handlers)
+    def step(body: str) -> JobOutcome:
+        return run.wiring.steps.take(StepMessage.from_json(body), queue, handlers)
 
     return consume(event, context, run, queue, step)

@@ -13,6 +13,7 @@ from functions.shared.domain.instance.machine import (
     Endpoint,
     Machine,
     MachineState,
+    Mount,
     machine_state,
 )
 from functions.shared.domain.instance.observations import Seen
@@ -67,7 +68,10 @@ def changed_machines(before: Machines, after: Machines, deployment: str) -> Iter
     """Ours that are no longer what they were, with the instance that the mark names."""
     for machine in after.values():
         known = before.get(machine.id)
-        if machine_state(machine) is not (machine_state(known) if known else MachineState.ON_ITS_WAY):
+        failing = bool(machine.error) and not (known and known.error)
+        if failing or machine_state(machine) is not (
+            machine_state(known) if known else MachineState.ON_ITS_WAY
+        ):
             mark = read_mark(machine.name, deployment)
             if mark:
                 yield mark.instance_id, machine
@@ -116,6 +120,10 @@ class SharedList:
                 return None
         return self._known[1]
 
+    def count_hit(self) -> None:
+        """What is known was new enough."""
+        self._cache.count(LIST_KEY, hit=True)
+
     def shared(self, within: float, newer_than: datetime | None) -> tuple[ListSnapshot, bool]:
         """A list newer than that, and whether it was read here: one process reads, the others wait a moment.
 
@@ -128,6 +136,7 @@ class SharedList:
             self._wait(pause)
             found = self.newest()
             if found and (newer_than is None or found.began > newer_than):
+                self.count_hit()
                 return found, False
             if pause and (listed := self._read(within, newer_than)):  # whoever was at it had no slot
                 return listed, True
@@ -146,6 +155,7 @@ class SharedList:
             machines, calls = self._novita.list_counted(within=within)
             listed = ListSnapshot(began, {machine.id: machine for machine in machines}, calls)
             self._cache.put(LIST_KEY, _to_json(listed))
+            self._cache.count(LIST_KEY, hit=False)
             return listed
         finally:
             self._release(lease)
@@ -166,13 +176,18 @@ def _to_json(listed: ListSnapshot) -> Any:
     }
 
 
+_TIMES = ("spot_reclaim_at", "created_at", "ends_at")
+
+
 def _machine_to_json(machine: Machine) -> Any:
     facts = {name: value for name, value in vars(machine).items() if value not in ("", None, ())}
-    for name in ("spot_reclaim_at", "created_at"):
+    for name in _TIMES:
         if name in facts:
             facts[name] = facts[name].timestamp()
     if machine.endpoints:
         facts["endpoints"] = [[end.port, end.type, end.address] for end in machine.endpoints]
+    if machine.mounts:
+        facts["mounts"] = [[mount.type, mount.path, mount.id, mount.size] for mount in machine.mounts]
     return facts
 
 
@@ -183,13 +198,10 @@ def _from_json(stored: Any) -> ListSnapshot:
 
 
 def _machine_from_json(facts: Any) -> Machine:
-    times = {
-        name: datetime.fromtimestamp(facts[name], UTC)
-        for name in ("spot_reclaim_at", "created_at")
-        if name in facts
-    }
+    times = {name: datetime.fromtimestamp(facts[name], UTC) for name in _TIMES if name in facts}
     endpoints = tuple(Endpoint(*end) for end in facts.get("endpoints", ()))
-    return Machine(**{"name": "", "status": "", **facts, **times, "endpoints": endpoints})
+    mounts = tuple(Mount(*mount) for mount in facts.get("mounts", ()))
+    return Machine(**{"name": "", "status": "", **facts, **times, "endpoints": endpoints, "mounts": mounts})
 
 
 _MOST_ENQUEUED = 200  # instances after one read of the list; the others are due by themselves
@@ -219,6 +231,7 @@ class SharedPolling:
             listed, again_at = self._current(known, machine_id, within)
         elif known and self._fresh(known) and known.began > (record.machine.seen_at or record.created_at):
             listed = known  # the last few that wait need no call of their own
+            self.shared_list.count_hit()
         else:
             return None
         machine = listed.machines.get(machine_id)
@@ -238,6 +251,7 @@ class SharedPolling:
         """The list, and when this instance looks again: sooner for the one that read the list for all."""
         others_look = self.clock() + timedelta(seconds=self.pace.poll_seconds)
         if known and self.clock() + _SKEW < self._again_at(known):
+            self.shared_list.count_hit()
             return known, others_look
         listed, mine = self.shared_list.shared(within, known.began if known else None)
         if not mine:

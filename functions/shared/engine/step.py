@@ -41,10 +41,11 @@ from functions.shared.domain.instance.observations import (
     Tick,
     WriteOffPurchase,
 )
+from functions.shared.domain.instance.progress import PURCHASES_PAUSED
 from functions.shared.domain.instance.record import Action, Event, Instance, PurchaseOutcome, Queue
 from functions.shared.domain.instance.sightings import end_taken
 from functions.shared.domain.instance.status import Status
-from functions.shared.domain.messages import StepMessage
+from functions.shared.domain.messages import JobOutcome, StepMessage
 from functions.shared.platform.observability import (
     ILLEGAL_MOVES,
     INSTANCES_FAILED,
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
     from functions.shared.platform.aws import Queues
     from functions.shared.platform.invocation import TimeBudget
     from functions.shared.stores.instances import Instances
-    from functions.shared.stores.machines import KeyTrust
+    from functions.shared.stores.machines import KeyTrust, PurchaseSwitch
     from functions.shared.stores.table import Write
 
 # How each kind of call is made; the decision comes back too, since buying stores its intent first.
@@ -70,6 +71,7 @@ UNPROVEN_KEY = Fault(
     "NOVITA_AUTHENTICATION_FAILED",
     "The Novita key has shown no machine of ours yet: is it the right account?",
 )
+_FAILURES = ("instance.failed", "startup.failed")
 _MOST_CALLS = 40  # far more than any step needs: it only stops a mistake in the rules
 
 
@@ -88,7 +90,7 @@ class StepRunner:
         self._policy = policy
         self._learn = learn
 
-    def take(self, message: StepMessage, queue: Queue, handlers: CallHandlers) -> None:
+    def take(self, message: StepMessage, queue: Queue, handlers: CallHandlers) -> JobOutcome:
         """Take the step that the message asks for, unless it has been taken."""
         record = self._instances.get(message.instance_id)
         with correlated(
@@ -96,13 +98,13 @@ class StepRunner:
         ):
             if record is None or record.token != message.token:
                 logger.info("message out of date", known=record is not None)
-                return
+                return JobOutcome.DONE
             if record.queue is not queue:  # another function can make its calls
                 self.enqueue(record, record.next_check_at or self._clock())
-                return
-            self.step(record, handlers)
+                return JobOutcome.DONE
+            return self.step(record, handlers)
 
-    def step(self, record: Instance, handlers: CallHandlers) -> None:
+    def step(self, record: Instance, handlers: CallHandlers) -> JobOutcome:
         step = self._clock()
         decision = decide(record, Tick(), step, self._policy)
         for _ in range(_MOST_CALLS):
@@ -112,13 +114,16 @@ class StepRunner:
                 decision, observation = handlers[type(decision.call)](decision, decision.call)
             except StaleInstance:
                 logger.info("step overtaken")
-                return
+                return JobOutcome.DONE
             after = decide(decision.record, observation, self._clock(), self._policy, step=step)
             decision = combined(decision, after)
         if decision.call is not None:  # for another function to make, or one call too many for this step
             decision = decision.due(self._clock())
-        if self.store(decision) is None and record.status is Status.CREATING:
+        if self.store(decision) is not None:
+            return _outcome(record, decision)
+        if record.status is Status.CREATING:
             self._enqueue_winner(record.id)
+        return JobOutcome.DONE
 
     def _enqueue_winner(self, instance_id: str) -> None:
         """The outcome of a purchase is stored apart from the record: the winner may not have read it yet.
@@ -157,6 +162,13 @@ class StepRunner:
         self._queues.send(record.queue, message, (record.next_check_at - now).total_seconds())
 
 
+def _outcome(before: Instance, decision: Decision) -> JobOutcome:
+    if not any(event.type in _FAILURES for event in decision.events):
+        return JobOutcome.DONE
+    late = before.deadline_at is not None and decision.now >= before.deadline_at
+    return JobOutcome.GAVE_UP if late else JobOutcome.REFUSED
+
+
 def _measure_events(events: Sequence[Event], record: Instance) -> None:
     for event in events:
         if event.type == "instance.failed" and event.error:
@@ -190,6 +202,7 @@ class StepCalls:
     novita: Novita
     shared_polling: SharedPolling
     key_trust: KeyTrust
+    purchase_switch: PurchaseSwitch
     clock: Callable[[], datetime]
     budget: TimeBudget
 
@@ -258,6 +271,8 @@ class StepCalls:
         before, decision, began = decision, decision.count_attempt(call.action), self.clock()
         if call.action is Action.DELETE and self._owned_by_another(decision, call.machine_id):
             return before, OwnedByAnother(call.machine_id)
+        if call.action in (Action.START, Action.RESTART) and self.purchase_switch.read().paused:
+            return before, CallPostponed(PURCHASES_PAUSED)
         if call.action is Action.RESTART:  # the one action that is not the same twice
             decision = self._intend(decision)
             before = decision.count_attempt(call.action, -1)

@@ -173,7 +173,7 @@ class Attempts:
         measure(NOVITA_LATENCY, 1000 * (self._clock() - began), by=call.circuit)
         result = classify(call, outcome)
         hurried = at_most < self._limits.fair(call) and not isinstance(permit, ProbePermit)
-        if isinstance(result, CallFailure) and _gave_up(outcome) and hurried:
+        if isinstance(result, CallFailure) and (call.billing or (_gave_up(outcome) and hurried)):
             result = replace(result, counts=False)
         if isinstance(result, CallFailure):
             self._report(call, permit, result)
@@ -211,7 +211,7 @@ class Attempts:
             self._circuits.failed(permit)
         else:
             self._circuits.succeeded(permit)
-        if failure.too_fast:
+        if failure.too_fast and not call.billing:
             self._limiter.pause(failure.pause_seconds)
         error = failure.error
         _measure(call, failure)
@@ -222,6 +222,8 @@ class Attempts:
 def _measure(call: NovitaCall, failure: CallFailure) -> None:
     if failure.counts:
         measure(NOVITA_ERRORS, by=call.circuit)
+    if call.billing:
+        return
     if failure.error.code == "NOVITA_AUTHENTICATION_FAILED":
         measure(ACCOUNT_REFUSALS, by="key")
     if meaning_of((failure.error.details or {}).get("reason", "")) is ReasonMeaning.MONEY:

@@ -37,11 +37,11 @@ _CREDENTIALS = (
 )
 
 
-def quoted(text: str) -> str:
-    printable = "".join(one if one.isprintable() else " " for one in text[: MAX_CHARACTERS * 10])
+def quoted(text: str, limit: int = MAX_CHARACTERS) -> str:
+    printable = "".join(one if one.isprintable() else " " for one in text[: limit * 10])
     for credential in _CREDENTIALS:
         printable = credential.sub(MASK, printable)
-    return " ".join(printable.split())[:MAX_CHARACTERS]
+    return " ".join(printable.split())[:limit]
 
 
 class ReasonMeaning(Enum):
@@ -120,6 +120,9 @@ class NovitaCall:
     reads_as: SlotClass | None = (
         None  # whose slots a read uses, where not those of the function's other reads
     )
+    # Of Novita's billing API, which is another service: how it fails tells nothing about machines, so that
+    # neither circuit nor limiter nor an alarm hears of it.
+    billing: bool = False
 
     @property
     def buys(self) -> bool:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from math import inf
 from typing import Any, TypeVar
 
@@ -186,6 +187,16 @@ class Novita:
                 "NOVITA_REJECTED", f"Novita does not show the password of registry auth {auth_id}"
             )
         return auth
+
+    def balance(self, *, within: float) -> dict[str, Decimal]:
+        """Of the account, in USD, as far as Novita tells it."""
+        call = NovitaCall(
+            "show the balance", "GET", "/billing/balance/detail", repeat=Repeat.NEVER, billing=True
+        )
+        found = payloads.read_balance(self._attempts.make(call, within).body)
+        if not found:
+            raise unreadable(call)
+        return found
 
     def create(self, order: Order, auth: RegistryAuth | None = None, *, within: float) -> str:
         """The new machine's id. One call, never repeated.

@@ -6,13 +6,15 @@ from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from functions.shared.domain.instance.machine import Connection, Endpoint, Machine
+from functions.shared.domain.instance.machine import Connection, Endpoint, Machine, Mount
 from functions.shared.domain.market import Order, Product, RegistryAuth, Template, plain_region
 from functions.shared.novita.calls import quoted
 
 _EXPONENTS = range(-15, 15)  # of any number that means something here; 1e999999 is an attack on arithmetic
 _UNITS_PER_USD = 100_000
+_BILLING_UNITS_PER_USD = 10_000
 _MILLISECONDS_FROM = 10**11
+_ERROR_CHARACTERS = 400  # the reason of a failed pull comes last, after names and addresses
 
 
 def text(value: Any) -> str:
@@ -40,6 +42,21 @@ def usd(value: Any) -> Decimal | None:
     """Prices are in 1/100,000 USD; one that is not above zero is none."""
     number = decimal(value)
     return number / _UNITS_PER_USD if number is not None and number > 0 else None
+
+
+_BALANCES = {
+    "availableBalance": "availableUsd",
+    "cashBalance": "cashUsd",
+    "creditLimit": "creditLimitUsd",
+    "outstandingInvoices": "outstandingUsd",
+}
+
+
+def read_balance(body: Any) -> dict[str, Decimal]:
+    """The billing API counts in 1/10,000 USD; its data may be wrapped as other answers are."""
+    facts = mapping(mapping(body).get("data")) or mapping(body)
+    found = {ours: decimal(facts.get(theirs)) for theirs, ours in _BALANCES.items()}
+    return {name: amount / _BILLING_UNITS_PER_USD for name, amount in found.items() if amount is not None}
 
 
 def moment(value: Any) -> datetime | None:
@@ -92,7 +109,27 @@ def read_machine(entry: Any, asked_for: str = "") -> Machine | None:
         spot_reclaim_at=moment(facts.get("spotReclaimTime")),
         error=_status_error(facts.get("statusError")),
         created_at=moment(facts.get("createdAt")) or moment(facts.get("createTime")),
+        ends_at=moment(facts.get("endTime")),
+        cluster_id=text(facts.get("clusterId")),
+        image=_LOGIN.sub("", text(facts.get("imageUrl"))),
+        cpu_num=_positive(facts.get("cpuNum")),
+        memory=_positive(facts.get("memory")),
+        mounts=tuple(map(_mount, objects(facts.get("volumeMounts")))),
     )
+
+
+_LOGIN = re.compile(r"[^\s/@]+@(?!sha\d+:)")  # of an image's name, where somebody has put it there
+
+
+def _positive(value: Any) -> int | None:
+    number = integer(value)
+    return number if number and number > 0 else None
+
+
+def _mount(facts: dict[str, Any]) -> Mount:
+    size = _positive(facts.get("size"))
+    path = text(facts.get("mountPath")) or text(facts.get("mountPoint"))
+    return Mount(text(facts.get("type")), path, text(facts.get("id")) or text(facts.get("Id")), size)
 
 
 def _endpoints(value: Any) -> tuple[Endpoint, ...]:
@@ -116,11 +153,17 @@ def _url(address: str) -> str:
     return f"{'http' if ':' in address else 'https'}://{address}"
 
 
+_ERROR_PARTS = ("state", "reason", "error", "message", "errorMessage")
+_NO_ERROR = frozenset({"", "none", "null", "ok", "normal", "success", "running"})
+
+
 def _status_error(value: Any) -> str:
-    if isinstance(value, str):
-        return quoted(value)
-    parts = (text(mapping(value).get(key)) for key in ("state", "message"))
-    return quoted(": ".join(part for part in parts if part))
+    """One line of what is wrong: an object by the documentation, perhaps a text. A state alone that says
+    that all is well is no error."""
+    facts = mapping(value) or {"message": value}
+    parts = dict.fromkeys(filter(None, (text(facts.get(part)) for part in _ERROR_PARTS)))
+    said = quoted(": ".join(parts), _ERROR_CHARACTERS)
+    return "" if said.lower() in _NO_ERROR else said
 
 
 def read_product(entry: Any) -> Product | None:

@@ -97,7 +97,7 @@ class Invocation:
     def job_counts(self) -> JobCounts:
         from functions.shared.stores.jobs import JobCounts
 
-        return JobCounts(self.wiring.table, self.budget.may_count)
+        return JobCounts(self.wiring.table, self.budget.may_count, self.wiring.clock)
 
     @property
     def cursors(self) -> Cursors:

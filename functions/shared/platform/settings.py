@@ -165,6 +165,7 @@ class Settings(_OfOneFunction):
     share_list_from: int = count(6, 1, 100000, "So many instances due at once share one list read", LOOKS)
     merged_ttl: float = seconds(30, 0, 3600, "How long the merged list is cached", "api")
     total_ttl: float = seconds(30, 0, 3600, "How old the total of a long listing may be", "api")
+    balance_ttl: float = seconds(300, 0, 86400, "How old the account's balance may be when shown", "api")
     silence_seconds: float = seconds(
         5, 0, 300, "How long a read that Novita did not answer keeps others from asking", "api"
     )

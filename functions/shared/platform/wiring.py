@@ -26,7 +26,7 @@ from functions.shared.stores.idempotency import IdempotencyKeys
 from functions.shared.stores.instances import Instances
 from functions.shared.stores.jobs import DeadLetters, SlowSlots
 from functions.shared.stores.last_used import LastUsed
-from functions.shared.stores.machines import BootTimes, DeploymentId, KeyTrust, Orphans
+from functions.shared.stores.machines import BootTimes, DeploymentId, KeyTrust, Orphans, PurchaseSwitch
 from functions.shared.stores.recent_outage import RecentOutage
 from functions.shared.stores.table import Due, Table, TableClock
 from functions.shared.stores.totals import Totals
@@ -44,6 +44,7 @@ if TYPE_CHECKING:  # imported when first used: not every function pays for them 
     from functions.shared.stores.circuits import Circuits
     from functions.shared.stores.cursor_secret import CursorSecret
     from functions.shared.stores.deliveries import ReceiverSlots
+    from functions.shared.stores.last_sweep import LastSweep
     from functions.shared.stores.rate_limiter import RateLimiter
 
 
@@ -163,6 +164,7 @@ class Wiring:
             "list": s.list_ttl,
             "merged": s.merged_ttl,
             "total": s.total_ttl,
+            "balance": s.balance_ttl,
         }
 
     @cached_property
@@ -187,6 +189,16 @@ class Wiring:
             return self.secrets.read(self.settings.novita_secret_id).version
 
         return KeyTrust(self.table, version, self.instances.had_machines, self.clock)
+
+    @cached_property
+    def purchase_switch(self) -> PurchaseSwitch:
+        return PurchaseSwitch(self.table, self.clock, self.new_event_id)
+
+    @cached_property
+    def last_sweep(self) -> "LastSweep":
+        from functions.shared.stores.last_sweep import LastSweep
+
+        return LastSweep(self.table, self.clock)
 
     @cached_property
     def cursor_secret(self) -> "CursorSecret":

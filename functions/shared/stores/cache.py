@@ -4,7 +4,7 @@ import base64
 import json
 import secrets
 import zlib
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -103,13 +103,19 @@ class CacheStore:
         )
         return int(after["epoch"])
 
-    def add_counts(self, **more: int) -> dict[str, int]:
+    def add_counts(self, counted: "CountsByKind") -> "CountsByKind":
         """Add to what all processes have counted, and return it."""
-        names = {f"#{name}": name for name in more}
-        values = {":kind": "count", **{f":{name}": number for name, number in more.items()}}
-        adding = ", ".join(f"#{name} :{name}" for name in more)
-        after = self._table.update(*_COUNTS_KEY, f"SET kind = :kind ADD {adding}", names=names, values=values)
-        return {name: int(after.get(name, 0)) for name in more}
+        more = [
+            (f"{kind}_{name}", number)
+            for kind, counts in counted.items()
+            for name, number in vars(counts).items()
+            if number
+        ]
+        names = {f"#{place}": name for place, (name, _) in enumerate(more)}
+        values = {":kind": "count", **{f":{place}": number for place, (_, number) in enumerate(more)}}
+        adding = ", ".join(f"#{place} :{place}" for place in range(len(more)))
+        expression = f"SET kind = :kind ADD {adding}" if more else "SET kind = :kind"
+        return _counts(self._table.update(*_COUNTS_KEY, expression, names=names, values=values))
 
     def _put_parts(self, item: Item, packed: str) -> Item:
         """Two sets of keys take turns, so that whoever reads the old value is not disturbed."""
@@ -140,6 +146,16 @@ class CacheStore:
 
 
 _LOOKUP = {"#lookup": "lookup"}
+
+
+def _counts(item: Item) -> "CountsByKind":
+    """What an earlier version counted for all kinds together is left out."""
+    found: CountsByKind = {}
+    for attribute, number in item.items():
+        kind, _, name = attribute.rpartition("_")
+        if kind and name in CacheCounts.__dataclass_fields__:
+            setattr(found.setdefault(kind, CacheCounts()), name, int(number))
+    return found
 
 
 def _pk(key: str) -> str:
@@ -209,6 +225,7 @@ _FLUSH_EVERY = timedelta(seconds=60)
 class CacheCounts:
     hits: int = 0
     misses: int = 0
+    sets: int = 0
     evictions: int = 0
 
     @property
@@ -217,13 +234,15 @@ class CacheCounts:
         return round(self.hits / asked, 4) if asked else 0.0
 
 
-@dataclass(frozen=True)
-class CacheSide:
-    """One side of the cache, as the statistics show it."""
+CountsByKind = dict[str, CacheCounts]
 
-    counts: CacheCounts
-    ids: list[str]
-    size_bytes: int | None = None
+
+def kind_of(key: str) -> str:
+    return key.partition("#")[0]
+
+
+def total_counts(counted: CountsByKind) -> CacheCounts:
+    return CacheCounts(*map(sum, zip(*(vars(one).values() for one in counted.values()), strict=True)))
 
 
 @dataclass(frozen=True)
@@ -237,7 +256,7 @@ class HeldValue:
 class _Process:
     """What one warm process holds; threads of one request share it."""
 
-    counts: CacheCounts = field(default_factory=CacheCounts)
+    counts: CountsByKind = field(default_factory=lambda: defaultdict(CacheCounts))
     held: "OrderedDict[str, HeldValue]" = field(default_factory=OrderedDict)
     lock: Lock = field(default_factory=Lock)
 
@@ -252,15 +271,15 @@ class _Process:
             self.held[key] = held
             self.held.move_to_end(key)
             while len(self.held) > _MOST_HELD:
-                self.held.popitem(last=False)
-                self.counts.evictions += 1
+                gone, _ = self.held.popitem(last=False)
+                self.counts[kind_of(gone)].evictions += 1
 
     def drop(self, over: Callable[[str, HeldValue], bool]) -> int:
         with self.lock:
             gone = [key for key, held in self.held.items() if over(key, held)]
             for key in gone:
                 del self.held[key]
-            self.counts.evictions += len(gone)
+                self.counts[kind_of(key)].evictions += 1
             return len(gone)
 
 
@@ -278,7 +297,8 @@ class SharedCache:
         self._clock = clock
         self._lifetimes = lifetimes
         self._process = _Process()
-        self._shared = CacheCounts()  # counted here, not yet added to the table
+        # Counted here, not yet added to the table.
+        self._shared: CountsByKind = defaultdict(CacheCounts)
         self._flushed_at = clock()
         self._epoch, self._epoch_at = 0, datetime.min.replace(tzinfo=clock().tzinfo)
 
@@ -291,11 +311,11 @@ class SharedCache:
         self._see_epoch()
         held = self._process.find(key)
         if held is not None and held.stored_at >= oldest:
-            self._process.counts.hits += 1
+            self._process.counts[kind_of(key)].hits += 1
             return held
-        self._process.counts.misses += 1
+        self._process.counts[kind_of(key)].misses += 1
         held = self._read(key, held)
-        self.count(held is not None and held.stored_at >= oldest)
+        self.count(kind_of(key), hit=held is not None and held.stored_at >= oldest)
         return held if held and held.stored_at >= oldest else None
 
     def age(self, held: HeldValue) -> float:
@@ -318,17 +338,22 @@ class SharedCache:
         except TABLE_FAILED as error:
             logger.warning("cache not written", error=type(error).__name__)
         self._process.hold(key, HeldValue(self._clock(), value, stamp))
+        self._process.counts[kind_of(key)].sets += 1
+        self._shared[kind_of(key)].sets += 1
 
-    def count(self, hit: bool) -> None:
+    def count(self, kind: str, *, hit: bool) -> None:
         """Details that a record holds are counted here too, though they are not kept here."""
-        self._shared.hits += hit
-        self._shared.misses += not hit
+        self._shared[kind].hits += hit
+        self._shared[kind].misses += not hit
         if self._clock() - self._flushed_at >= _FLUSH_EVERY:
-            self._flush_counts()
+            self.flush_counts()
+
+    def count_set(self, kind: str) -> None:
+        self._shared[kind].sets += 1
 
     @property
     def hit_ratio(self) -> float:
-        return self._process.counts.hit_ratio
+        return total_counts(self._process.counts).hit_ratio if self._process.counts else 0.0
 
     def clear(self) -> int:
         """Nothing that is cached now is used any more: here at once, in every other process within 5 s."""
@@ -339,25 +364,28 @@ class SharedCache:
     def cleanup(self) -> tuple[int, int]:
         """How many entries that are over were removed from the table, and how many from this process."""
         self._see_epoch()
-        removed = sum(self._store.remove(entry) for entry in self._store.entries() if self._over(entry))
-        self._shared.evictions += removed
+        over = [entry for entry in self._store.entries() if self._over(entry)]
+        removed = [entry.key for entry in over if self._store.remove(entry)]
+        for key in removed:
+            self._shared[kind_of(key)].evictions += 1
         dropped = self._process.drop(lambda key, held: self._expired(key, held.stored_at))
-        self._flush_counts()
-        return removed, dropped
+        self.flush_counts()
+        return len(removed), dropped
 
-    def sides(self) -> tuple[CacheSide, CacheSide]:
-        """The shared store with what all processes have counted, and this process."""
+    def entries(self) -> list[CacheEntry]:
+        """What the table holds and may still be used."""
         self._see_epoch()
-        entries = [entry for entry in self._store.entries() if not self._over(entry)]
-        counts = self._flush_counts()
-        shared = CacheSide(counts, [entry.key for entry in entries], sum(entry.size for entry in entries))
-        return shared, CacheSide(self._process.counts, list(self._process.held))
+        return [entry for entry in self._store.entries() if not self._over(entry)]
+
+    def of_process(self) -> tuple[CountsByKind, list[str]]:
+        """What this process counted, and the keys of what it holds."""
+        return dict(self._process.counts), list(self._process.held)
 
     def _over(self, entry: CacheEntry) -> bool:
         return entry.epoch != self._epoch or self._expired(entry.key, entry.stored_at)
 
     def _expired(self, key: str, stored_at: datetime) -> bool:
-        lifetime = timedelta(seconds=self._lifetimes().get(key.partition("#")[0], _DAY))
+        lifetime = timedelta(seconds=self._lifetimes().get(kind_of(key), _DAY))
         return stored_at + lifetime <= self._clock()
 
     def _read(self, key: str, held: HeldValue | None) -> HeldValue | None:
@@ -387,10 +415,11 @@ class SharedCache:
             self._epoch = epoch
             self._process.drop(lambda *_: True)
 
-    def _flush_counts(self) -> CacheCounts:
-        self._flushed_at, counted, self._shared = self._clock(), self._shared, CacheCounts()
+    def flush_counts(self) -> CountsByKind:
+        """Add what was counted here to the table, and return what all processes have counted."""
+        self._flushed_at, counted, self._shared = self._clock(), self._shared, defaultdict(CacheCounts)
         try:
-            return CacheCounts(**self._store.add_counts(**vars(counted)))
+            return self._store.add_counts(counted)
         except TABLE_FAILED as error:
             logger.warning("cache counts not written", error=type(error).__name__)
             return counted

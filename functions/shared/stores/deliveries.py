@@ -1,6 +1,7 @@
 """Webhook deliveries, one for each event and receiver, and the slots of a receiver for those under way."""
 
 import hashlib
+import re
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -37,9 +38,27 @@ from functions.shared.stores.table import (
 _attempt = TypeAdapter(Attempt)
 
 
-def delivery_id(announcement: Announcement) -> str:
+def delivery_id(announcement: Announcement, url: str) -> str:
     """Sorts by the event's number, so that the index lists an instance's deliveries in order."""
-    return f"dlv_{(announcement.instance_id or '').removeprefix('inst_')}_{announcement.sequence or 0:06d}"
+    instance = (announcement.instance_id or "").removeprefix("inst_")
+    own = url == announcement.webhook_url
+    return _numbered(instance, announcement.sequence or 0, "" if own else _FOR_OPERATION)
+
+
+def _numbered(instance: str, sequence: int, ending: str) -> str:
+    return f"dlv_{instance}_{sequence:06d}{ending}"
+
+
+_FOR_OPERATION = "_op"
+_ID = re.compile(r"dlv_(.*)_([0-9]{6,})(|_op)")
+
+
+def _id_before(delivery_id: str) -> str | None:
+    """Of the event before, to the same kind of receiver."""
+    parts = _ID.fullmatch(delivery_id)
+    if parts is None or int(parts[2]) <= 1:
+        return None
+    return _numbered(parts[1], int(parts[2]) - 1, parts[3])
 
 
 def instances_key(instance_id: str) -> str:
@@ -115,14 +134,14 @@ class Deliveries:
         self._table = table
         self._new_token = new_token
 
-    def add(self, announcement: Announcement, now: datetime) -> str:
+    def add(self, announcement: Announcement, url: str, now: datetime) -> str:
         """The same event makes the same delivery, however often it is announced."""
         delivery = Delivery(
-            id=delivery_id(announcement),
+            id=delivery_id(announcement, url),
             instance_id=announcement.instance_id or "",
             event_id=announcement.id,
             event_type=announcement.type,
-            url=announcement.webhook_url or "",
+            url=url,
             body=announcement.body,
             correlation_id=announcement.correlation_id,
             created_at=now,
@@ -135,6 +154,13 @@ class Deliveries:
     def get(self, delivery_id: str) -> Delivery | None:
         item = self._table.get(delivery_id, "delivery")
         return read_delivery(item) if item else None
+
+    def before(self, delivery: Delivery) -> Delivery | None:
+        """The event before it, if that went to the same receiver. Numbers have no gaps, and one that had to
+        wait waited for its own, so that no other need be asked for."""
+        earlier = _id_before(delivery.id)
+        found = self.get(earlier) if earlier else None
+        return found if found and found.url == delivery.url else None
 
     def page(self, instance_id: str, limit: int, after: str | None) -> tuple[list[Delivery], str | None]:
         """Newest first, from where the last page ended; and where this one did, if there are more."""

@@ -1,9 +1,10 @@
 """Slots for jobs under way, dead letters with their reason, and how many jobs went well or did not."""
 
 import secrets
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from functions.shared.domain.errors import Fault
@@ -174,10 +175,23 @@ class DeadLetters:
         item = {**_dead_letter_item(dead_letter), "redrivenAt": millis(now)}
         return Write({name: value for name, value in item.items() if name != "statusKey"}, _NOT_REDRIVEN)
 
-    def page(self, limit: int, after: str | None) -> tuple[list[DeadLetter], str | None]:
+    def page(
+        self, limit: int, after: str | None, since: datetime | None = None
+    ) -> tuple[list[DeadLetter], str | None]:
         """Newest first, from where the last page ended; and where this one did, if there are more."""
         found, end = self._table.page("lookup", "lookup", "dead", limit=limit, after=after)
-        return list(readable(_read_dead_letter, found)), end
+        recent = [item for item in found if since is None or item["id"] >= _first_id(since)]
+        return list(readable(_read_dead_letter, recent)), end if len(recent) == len(found) else None
+
+    def remove(self, before: datetime, at_most: int) -> tuple[int, bool]:
+        """Those that failed before that, oldest first: how many were removed, and whether that was all."""
+        keys = {":key": "dead", ":before": _first_id(before)}
+        found, more = self._table.query(
+            "#key = :key AND id < :before", keys, index="lookup", names={"#key": "lookup"}, limit=at_most
+        )
+        for entry in found:
+            self._table.delete(entry["pk"], entry["sk"])
+        return len(found), more is None
 
     def count(self, queue: str) -> int:
         """Those of a queue that nobody has redriven."""
@@ -186,13 +200,18 @@ class DeadLetters:
         )
 
 
+def _first_id(at: datetime) -> str:
+    """What dead letters from then on are sorted behind."""
+    return f"{millis(at):015d}"
+
+
 def _dead_letter_item(dead_letter: DeadLetter) -> Item:
     """`id` is what it is sorted by; callers know it by its key."""
     return {
         "pk": dead_letter.id,
         "sk": "dead",
         "kind": "dead",
-        "id": f"{millis(dead_letter.failure.at):015d}_{dead_letter.message_id}",
+        "id": f"{_first_id(dead_letter.failure.at)}_{dead_letter.message_id}",
         "lookup": "dead",
         "statusKey": f"dead#{dead_letter.queue}",
         "messageId": dead_letter.message_id,
@@ -236,27 +255,52 @@ def _read_failure(item: Item) -> JobFailure:
     return JobFailure(item["error"], Fault(**item["reason"]), item["attempts"], moment(item["diedAt"]))
 
 
+_COUNTED_FOR = timedelta(days=8)
+MOST_HOURS = 7 * 24  # that can be asked for
+
+
 class JobCounts:
-    def __init__(self, table: Table, worth_trying: Callable[[], bool]) -> None:
+    """What became of jobs, hour by hour: as cheap as one number, and a window can be asked for."""
+
+    def __init__(self, table: Table, worth_trying: Callable[[], bool], clock: Callable[[], datetime]) -> None:
         self._table = table
         self._worth_trying = worth_trying
+        self._clock = clock
 
     def add(self, job: str, **counted: int) -> None:
         """In one write. A number too low is better than a job that is done again for lack of time."""
         more = {name: number for name, number in counted.items() if number}
         if not more or not self._worth_trying():
             return
+        now = self._clock()
+        expires = int((now + _COUNTED_FOR).timestamp())
         try:
             self._table.update(
                 f"count#{job}",
-                "count",
-                "SET kind = :kind ADD " + ", ".join(f"#{name} :{name}" for name in more),
+                _hour_key(now),
+                "SET kind = :kind, expiresAt = :expires ADD "
+                + ", ".join(f"#{name} :{name}" for name in more),
                 names={f"#{name}": name for name in more},
-                values={":kind": "count", **{f":{name}": number for name, number in more.items()}},
+                values={
+                    ":kind": "count",
+                    ":expires": expires,
+                    **{f":{name}": number for name, number in more.items()},
+                },
             )
         except TABLE_FAILED as error:
             logger.warning("jobs not counted", job=job, error=type(error).__name__)
 
-    def of(self, job: str) -> dict[str, int]:
-        item = self._table.get(f"count#{job}", "count") or {}
-        return {name: value for name, value in item.items() if isinstance(value, int)}
+    def of(self, job: str, since: datetime) -> Counter[str]:
+        """From the beginning of that hour on."""
+        keys = {":pk": f"count#{job}", ":first": _hour_key(since), ":last": "hour#~"}
+        counted: Counter[str] = Counter()
+        for item in self._table.query_all("pk = :pk AND sk BETWEEN :first AND :last", keys):
+            counted.update({name: item[name] for name in item.keys() - _NO_COUNTS})
+        return counted
+
+
+_NO_COUNTS = frozenset({"pk", "sk", "kind", "expiresAt"})
+
+
+def _hour_key(at: datetime) -> str:
+    return f"hour#{at.astimezone(UTC):%Y-%m-%dT%H}"

@@ -1,12 +1,15 @@
 """Machines beside their records: the deployment's mark, orphans that carry it, whether the Novita key is that
-of their account, and how long boots took."""
+of their account, whether any are bought at all, and how long boots took."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from functions.shared.domain.errors import Conflict
 from functions.shared.domain.ids import new_deployment_id, timestamp
 from functions.shared.domain.instance.boot_times import BOOT_TIMES_KEPT, BootEstimate, BootTime, estimate_from
 from functions.shared.domain.instance.comparison import MarkedMachine
+from functions.shared.domain.instance.progress import PURCHASES_PAUSED
 from functions.shared.platform.observability import logger
 from functions.shared.stores.table import (
     NEW,
@@ -160,6 +163,94 @@ class KeyTrust:
         else:
             logger.info("novita key proven", because=because)
         self._known.add(version)
+
+
+_SWITCH = ("switch#purchases", "switch")
+_HELD = timedelta(seconds=5)  # by a process, for those who need not know to the second
+# Nobody has turned it since it was read.
+_UNTURNED = "attribute_not_exists(pk) OR epoch = :epoch"
+_TRIES = 3
+
+
+@dataclass(frozen=True)
+class SwitchState:
+    paused: bool = False
+    by: str = ""
+    at: datetime | None = None
+    epoch: int = 0  # raised each time that it is turned
+
+
+class PurchaseSwitch:
+    """Paused by an admin: no purchase, start or restart begins, and whatever ends or looks at machines goes
+    on. What was accepted before waits."""
+
+    def __init__(self, table: Table, clock: Callable[[], datetime], new_id: Callable[[], str]) -> None:
+        self._table = table
+        self._clock = clock
+        self._new_id = new_id
+        self._held: tuple[datetime, bool] | None = None
+
+    def read(self) -> SwitchState:
+        """As it is now."""
+        item = self._table.get(*_SWITCH)
+        found = (
+            SwitchState(item["paused"], item["actor"], moment(item["at"]), item["epoch"])
+            if item
+            else SwitchState()
+        )
+        self._held = (self._clock(), found.paused)
+        return found
+
+    def is_paused(self) -> bool:
+        """At most 5 s ago: for refusing early. Whoever is about to buy or start reads it."""
+        if self._held and self._clock() - self._held[0] < _HELD:
+            return self._held[1]
+        return self.read().paused
+
+    def require_on(self) -> None:
+        """For whoever asks for a purchase or a start."""
+        if self.is_paused():
+            raise Conflict(PURCHASES_PAUSED.code, f"{PURCHASES_PAUSED.message}; ask again when resumed")
+
+    def turn(self, *, paused: bool, actor: str) -> SwitchState:
+        """With an event in the same write; whoever finds it so already changes nothing."""
+        for _ in range(_TRIES):
+            before = self.read()
+            if before.paused is paused:
+                return before
+            after = SwitchState(paused, actor, self._clock(), before.epoch + 1)
+            try:
+                self._table.transact(self._writes(after, before.epoch))
+            except ConditionFailed:
+                continue  # by another, or by this very write, whose answer was lost: read again
+            logger.warning("purchases paused" if paused else "purchases resumed", actor=actor)
+            return self.read()
+        return self.read()
+
+    def _writes(self, after: SwitchState, epoch: int) -> list[Write]:
+        now = after.at or self._clock()
+        item = {
+            "pk": _SWITCH[0],
+            "sk": _SWITCH[1],
+            "kind": "switch",
+            "paused": after.paused,
+            "actor": after.by,
+            "at": millis(now),
+            "epoch": after.epoch,
+        }
+        event = {
+            "pk": "purchases",  # beside the switch, which those who announce events may not write
+            "sk": f"event#{after.epoch:010d}",
+            "kind": "event",
+            "id": self._new_id(),
+            "type": "purchases.paused" if after.paused else "purchases.resumed",
+            "timestamp": timestamp(now),
+            "data": {"actor": after.by},
+            "due": "event",
+            "dueAt": millis(now),
+            "expiresAt": int((now + RETENTION).timestamp()),
+        }
+        return [Write(item, _UNTURNED, {":epoch": epoch}), Write(event, NEW)]
 
 
 _ADD = "SET samples = list_append(if_not_exists(samples, :none), :one), kind = :kind, expiresAt = :expiresAt"

@@ -6,8 +6,9 @@ Novita asked for. All times are the table's own, in whole milliseconds: no envir
 
 import random
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from threading import Lock
 from typing import TYPE_CHECKING, cast
 
@@ -29,7 +30,7 @@ from functions.shared.domain.resilience import (
     WaitingCall,
 )
 from functions.shared.platform.observability import LIMITER_REFUSALS, LIMITER_WAIT, logger, measure
-from functions.shared.stores.table import TABLE_FAILED, Item, TableClock, marshal, unmarshal
+from functions.shared.stores.table import TABLE_FAILED, Item, TableClock, marshal, moment, unmarshal
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -52,6 +53,14 @@ BELIEVED = SECOND
 LONGEST_WAIT = 15.0
 LONGEST_PAUSE = 3600.0
 WITHOUT_TABLE = 5.0  # seconds after which a purchase may ask again
+
+
+@dataclass(frozen=True)
+class RateUsage:
+    """What all environments together were granted in the last 60 s."""
+
+    used: Mapping[SlotClass, int]
+    paused_until: datetime | None  # that Novita asked for
 
 
 @dataclass
@@ -141,6 +150,14 @@ class RateLimiter:
             except TABLE_FAILED as error:
                 self._table_failed(error)
                 self._window = (self._window or SlotWindow()).pause(self._clock.now(), length)
+
+    def usage(self) -> RateUsage:
+        with self._lock:
+            self._read()
+            window, now = self._current()
+        paused = window.paused_until > now.earliest
+        used = {kind: window.used(kind) for kind in CLASSES}
+        return RateUsage(used, moment(window.paused_until) if paused else None)
 
     def _alone(self, request: SlotRequest, patience: float) -> float:
         """Without the table as if nobody else called, but not through a pause that this process knows of."""

@@ -1,13 +1,14 @@
 """Novita's list, read by one process at a time and shared by all."""
 
 from collections.abc import Callable
+from dataclasses import fields
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from functions.shared.domain.errors import NotNow, NovitaForNow
-from functions.shared.domain.instance.machine import Endpoint, Machine
+from functions.shared.domain.instance.machine import Endpoint, Machine, Mount
 from functions.shared.engine.shared_polling import ListSnapshot, SharedList
 from functions.shared.stores.cache import SharedCache
 from functions.shared.stores.table import Table
@@ -28,8 +29,18 @@ WHOLE = Machine(
     spot_reclaim_at=after(60),
     error="pulling: failed",
     created_at=NOW,
+    ends_at=after(3600),
+    cluster_id="eu-1",
+    image="ghcr.io/acme/app:1",
+    cpu_num=16,
+    memory=62,
+    mounts=(Mount("network", "/data", "ns-1", 100), Mount("local", "/workspace")),
 )
 BARE = Machine(id="m-2", name="", status="")
+
+
+def test_the_whole_machine_has_every_field_set() -> None:
+    assert all(getattr(WHOLE, one.name) != one.default for one in fields(WHOLE))
 
 
 class Clock:

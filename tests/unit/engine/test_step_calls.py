@@ -21,6 +21,7 @@ from functions.shared.domain.instance.record import Action, Instance
 from functions.shared.domain.instance.status import Status
 from functions.shared.engine.step import StepCalls, combined
 from functions.shared.platform.invocation import TimeBudget
+from functions.shared.stores.machines import PurchaseSwitch, SwitchState
 from tests.unit.builders import (
     NOW,
     OWN,
@@ -68,11 +69,18 @@ class Stored:
         return self._owner
 
 
+class NeverPaused(PurchaseSwitch):
+    def __init__(self) -> None: ...
+
+    def read(self) -> SwitchState:
+        return SwitchState()
+
+
 def _calls(novita: Any, time_left: float = 90.0, stored: Any = None) -> StepCalls:
     unused: Any = None
     budget = TimeBudget(lambda: time_left)
     kept: Any = stored or Stored()
-    return StepCalls(kept, novita, unused, unused, lambda: NOW, budget)
+    return StepCalls(kept, novita, unused, unused, NeverPaused(), lambda: NOW, budget)
 
 
 def _acted(

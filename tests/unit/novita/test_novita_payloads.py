@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from functions.shared.domain.instance.machine import Endpoint
+from functions.shared.domain.instance.machine import Endpoint, Mount
 from functions.shared.novita import payloads as reading
 from functions.shared.novita import payloads as scalars
 
@@ -141,7 +141,7 @@ def test_what_went_wrong_with_a_machine_is_one_short_line_without_a_password() -
 
     assert machine is not None
     assert machine.error.startswith("pullFailed: login denied ***")
-    assert len(machine.error) <= 200
+    assert len(machine.error) <= 400
     assert "\n" not in machine.error
 
 
@@ -252,3 +252,83 @@ def test_no_payload_whatever_breaks_the_reading(value: Any) -> None:
     reading.read_template(value, "1")
     reading.read_registry_auth(value)
     reading.read_connection(value)
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (
+            {"availableBalance": "123456", "creditLimit": 0},
+            {"availableUsd": "12.3456", "creditLimitUsd": "0"},
+        ),
+        ({"data": {"cashBalance": -5000}}, {"cashUsd": "-0.5"}),
+        ({"availableBalance": "1e999999", "cashBalance": None}, {}),
+        ({"data": []}, {}),
+        (["availableBalance"], {}),
+        (None, {}),
+    ],
+)
+def test_a_balance_is_told_in_usd_as_far_as_it_can_be_read(body: Any, found: dict[str, str]) -> None:
+    assert reading.read_balance(body) == {name: Decimal(amount) for name, amount in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ({"state": "oom", "message": "killed"}, "oom: killed"),
+        ({"state": "pull", "error": "denied", "message": "denied"}, "pull: denied"),
+        ("image not found", "image not found"),
+        ({"state": "", "message": ""}, ""),
+        ({"state": "running", "message": ""}, ""),
+        ({"state": "normal"}, ""),
+        ("", ""),
+        (None, ""),
+        ({}, ""),
+        ([], ""),
+        (["odd"], ""),
+        (True, ""),
+        ({"state": None, "message": ["odd"]}, ""),
+    ],
+)
+def test_what_is_wrong_is_read_from_whatever_novita_sends(said: Any, error: str) -> None:
+    machine = reading.read_machine({**MACHINE, "statusError": said})
+
+    assert machine is not None
+    assert machine.error == error
+
+
+def test_what_a_machine_is_made_of_is_read_without_its_variables() -> None:
+    facts = {
+        **MACHINE,
+        "clusterId": "us-ca-6",
+        "imageUrl": "somebody:hunter2@ghcr.io/acme/app@sha256:0a1b",
+        "cpuNum": "16",
+        "memory": "62",
+        "endTime": "1800000000",
+        "volumeMounts": [
+            {"type": "network", "id": "ns-1", "mountPath": "/data", "size": "100"},
+            {"type": "local", "mountPath": "/workspace", "size": 20},
+            "nonsense",
+        ],
+        "envs": [{"key": "TOKEN", "value": "hunter2"}],
+    }
+
+    machine = reading.read_machine(facts)
+
+    assert machine is not None
+    assert (machine.cluster_id, machine.cpu_num, machine.memory) == ("us-ca-6", 16, 62)
+    assert machine.image == "ghcr.io/acme/app@sha256:0a1b"
+    assert machine.ends_at == datetime.fromtimestamp(1_800_000_000, UTC)
+    assert machine.mounts == (Mount("network", "/data", "ns-1", 100), Mount("local", "/workspace", size=20))
+    assert "hunter2" not in str(machine)
+
+
+@pytest.mark.parametrize("odd", [None, "", [], {}, -1, "many", True, 1e300])
+def test_facts_that_make_no_sense_are_left_out(odd: Any) -> None:
+    names = ("clusterId", "imageUrl", "cpuNum", "memory", "endTime", "volumeMounts")
+
+    machine = reading.read_machine({**MACHINE, **dict.fromkeys(names, odd)})
+
+    assert machine is not None
+    assert machine.mounts == ()
+    assert machine.cpu_num is None

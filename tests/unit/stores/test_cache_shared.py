@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from functions.shared.stores.cache import CacheStore, SharedCache
+from functions.shared.stores.cache import CacheCounts, CacheStore, SharedCache, total_counts
 from functions.shared.stores.table import Table, Write
 from tests.unit.builders import NOW, after
 
@@ -141,14 +141,41 @@ def test_hits_and_misses_are_counted_for_the_process_and_for_all(table: Table, c
     here.get("products", 300)  # held here
     there.get("products", 300)  # held there by none, and found in the table
     there.get("products", 300)
-    there.sides()
+    there.flush_counts()
 
-    shared, own = here.sides()
+    shared, (own, held) = here.flush_counts(), here.of_process()
 
-    assert (own.counts.hits, own.counts.misses, own.counts.hit_ratio) == (1, 1, 0.5)
-    assert (shared.counts.hits, shared.counts.misses, shared.counts.hit_ratio) == (1, 1, 0.5)
-    assert shared.ids == own.ids == ["products"]
-    assert shared.size_bytes
+    assert own == {"products": CacheCounts(hits=1, misses=1, sets=1)}
+    assert own["products"].hit_ratio == 0.5
+    assert shared == {"products": CacheCounts(hits=1, misses=1, sets=1)}
+    assert held == [entry.key for entry in here.entries()] == ["products"]
+    assert here.entries()[0].size
+
+
+def test_each_kind_is_counted_for_itself(table: Table, clock: Clock) -> None:
+    here = process(table, clock)
+    here.get("products", 300)
+    here.get("template#1", 300)
+    here.put("template#1", ["t"])
+    here.get("template#2", 300)
+    here.count("details", hit=True)
+    here.count_set("details")
+
+    shared = here.flush_counts()
+
+    assert shared == {
+        "products": CacheCounts(misses=1),
+        "template": CacheCounts(misses=2, sets=1),
+        "details": CacheCounts(hits=1, sets=1),
+    }
+    assert total_counts(shared) == CacheCounts(hits=1, misses=3, sets=2)
+    assert here.flush_counts() == shared  # nothing new
+
+
+def test_what_an_earlier_version_counted_for_all_together_is_left_out(table: Table, clock: Clock) -> None:
+    table.put(Write({"pk": "cache#:tally", "sk": "tally", "kind": "count", "hits": 7, "misses": 3}))
+
+    assert process(table, clock).flush_counts() == {}
 
 
 def test_counts_of_a_process_reach_the_table_by_and_by(table: Table, clock: Clock) -> None:
@@ -157,9 +184,7 @@ def test_counts_of_a_process_reach_the_table_by_and_by(table: Table, clock: Cloc
     clock.now = after(61)
     busy.get("products", 300)
 
-    shared, _ = other.sides()
-
-    assert shared.counts.misses == 2
+    assert other.flush_counts()["products"].misses == 2
 
 
 def test_a_clean_up_removes_what_has_expired_and_nothing_else(table: Table, clock: Clock) -> None:
@@ -170,9 +195,9 @@ def test_a_clean_up_removes_what_has_expired_and_nothing_else(table: Table, cloc
 
     assert here.cleanup() == (1, 1)
 
-    shared, own = here.sides()
-    assert shared.ids == own.ids == ["products"]
-    assert (shared.counts.evictions, own.counts.evictions) == (1, 1)
+    own, held = here.of_process()
+    assert held == [entry.key for entry in here.entries()] == ["products"]
+    assert (here.flush_counts()["list"].evictions, own["list"].evictions) == (1, 1)
     left = table.query_all("pk = :pk AND begins_with(sk, :sk)", {":pk": "cache#list", ":sk": "part#"})
     assert left == []
 
@@ -203,7 +228,7 @@ def test_statistics_and_clean_up_ask_an_index_and_scan_nothing(table: Table, clo
     table.put(Write({"pk": "inst_1", "sk": "record", "kind": "instance", "lookup": "name#x", "id": "inst_1"}))
     here.put("products", ["p"])
 
-    here.sides()
+    here.entries()
     here.cleanup()
 
     assert set(counted.queries) == {"lookup"}
@@ -215,4 +240,4 @@ def test_a_process_holds_no_more_than_it_has_room_for(table: Table, clock: Clock
         here._process.hold(f"products#{number}", here._process.held.get("none"))  # type: ignore[arg-type]  # only the number counts
 
     assert len(here._process.held) == 256
-    assert here._process.counts.evictions == 44
+    assert here._process.counts["products"].evictions == 44

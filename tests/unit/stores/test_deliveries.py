@@ -13,12 +13,13 @@ from functions.shared.stores.deliveries import Deliveries
 from functions.shared.stores.table import Table
 from tests.unit.builders import NOW, after, created
 
-EVENT = replace(created().events[0], webhook_url="https://hook.example")
+URL = "https://hook.example"
+EVENT = replace(created().events[0], webhook_url=URL)
 TOLD: Announcement = announce_event(EVENT)
 
 
 def stored(deliveries: Deliveries) -> Delivery:
-    found = deliveries.get(deliveries.add(TOLD, NOW))
+    found = deliveries.get(deliveries.add(TOLD, URL, NOW))
     assert found
     return found
 
@@ -28,7 +29,7 @@ def test_the_same_event_makes_one_delivery_however_often_it_is_announced(table: 
     first = stored(deliveries)
     deliveries.begin(first, NOW, after(60))
 
-    again = deliveries.add(replace(TOLD, body="other"), after(5))
+    again = deliveries.add(replace(TOLD, body="other"), URL, after(5))
 
     found, end = deliveries.page(EVENT.instance_id, 10, None)
     assert again == first.id

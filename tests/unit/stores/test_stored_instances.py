@@ -15,7 +15,7 @@ from functions.shared.domain.instance.boot_times import BootEstimate
 from functions.shared.domain.instance.commands import begin_delete, begin_start
 from functions.shared.domain.instance.decision import Decision
 from functions.shared.domain.instance.health import HealthCheck
-from functions.shared.domain.instance.machine import Endpoint
+from functions.shared.domain.instance.machine import Endpoint, ShownError
 from functions.shared.domain.instance.record import (
     Action,
     Cleanup,
@@ -325,10 +325,14 @@ FULL = Instance(
         missed_seconds=0.5,
         missing_since=after(10.2),
         owned=True,
+        shown_error=ShownError("oom", after(7.5)),
+        told_errors=("oom",),
         needs_look=True,
         acted_at=after(11),
     ),
-    purchases=PurchaseState(count=3, unsettled=True, unseen_at=after(6.5), read_at=after(6)),
+    purchases=PurchaseState(
+        count=3, unsettled=True, unseen_at=after(6.5), read_at=after(6), reasons=(("CN-HK-01", "NO_PRICE"),)
+    ),
     cleanup=Cleanup(
         tasks=(
             CleanupTask("m-4", Action.STOP, after(14), after(15), after(16), after(17), REFUSAL),
@@ -350,6 +354,8 @@ FULL = Instance(
         pending=True,
         refusal=REFUSAL,
         health_check=HealthCheck(),
+        webhook_url="https://hook.example/start",
+        began_in=Status.STOPPED,
     ),
     health={"overall": "partial", "endpoints": [{"port": 1, "responseTime": 1.5, "error": None}], "n": {}},
     rounds=HealthRounds(made=1, lost=2, held=3, slow=True, until=after(20), old_look=after(21)),
@@ -357,7 +363,7 @@ FULL = Instance(
     ready_at=after(12),
     last_used_at=after(13),
     error=Fault("X", ""),
-    waiting=Fault("Y", "ü"),
+    waiting=Fault("Y", "ü", {"regions": {"CN-HK-01": "NO_PRICE"}}),
 )
 
 
@@ -469,7 +475,12 @@ def test_a_record_of_the_first_schema_is_read_and_written_as_the_present_one(
 
     read = instances.get(ID)
 
-    assert read == replace(FULL, token="t", cleanup=replace(FULL.cleanup, released=()))
+    assert read == replace(
+        FULL,
+        token="t",
+        cleanup=replace(FULL.cleanup, released=()),
+        purchases=replace(FULL.purchases, reasons=()),
+    )
     assert items.record_item(read)["schema"] == 2
 
 
@@ -477,10 +488,11 @@ def test_events_operations_and_purchases_come_back_as_they_were() -> None:
     event = Event(
         ID, 3, "startup.failed", after(1), Status.FAILED, "key_1", "corr", "m-1", "CN-HK-01", 7, "why",
         Fault("A", "b"), {"overall": "unhealthy", "ms": 0.25}, "op_1", Action.START, "https://hook.example",
+        "https://hook.example/start", (("initiated", after(1)),), {"regions": {"r": "NO_PRICE"}},
     )  # fmt: skip  # one field after the other
     purchase = Purchase(
         ID, 2, "name", PurchaseOutcome.BOUGHT, NOW, after(1), "p", "r", Decimal("0.10"), True, "m-1",
-        after(2), Fault("A", ""),
+        after(2), Fault("A", ""), (("r", "NO_PRICE"),),
     )  # fmt: skip  # one field after the other
     assert FULL.operation
 

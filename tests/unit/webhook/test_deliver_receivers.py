@@ -239,8 +239,8 @@ def test_an_attempt_releases_its_slot(make_harness: Callable[..., WebhookHarness
     hook = listen(500)
     harness = make_harness(slots=1)
 
-    for sequence in (1, 2, 3):
-        harness.take(harness.announce(hook.url, sequence), 1)
+    for instance_id in ("inst_1", "inst_2", "inst_3"):
+        harness.take(harness.announce(hook.url, instance_id=instance_id), 1)
 
     assert len(hook.received) == 3
 

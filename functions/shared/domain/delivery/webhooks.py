@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from functions.shared.domain.delivery.targets import split_target
+from functions.shared.domain.errors import Fault
 from functions.shared.domain.ids import timestamp
 from functions.shared.domain.instance.record import Action, Event
 from functions.shared.domain.resilience import retry_after_seconds
@@ -20,6 +21,11 @@ _JITTER = 0.1
 _CLOCKS_DIFFER = timedelta(seconds=1)
 _LATELY = timedelta(seconds=10)
 QUEUE_HOLDS = timedelta(minutes=15)  # the longest delay that SQS knows
+# How soon the next attempt of an earlier event must be due for a later one to wait for it. A receiver that
+# was restarted is back by the first retry; one that is down must not hold later events for hours.
+_ORDER_WAIT = timedelta(minutes=1)
+# Holds grow from a second to a time-out, so that these are under a minute, whatever the clocks say.
+_MOST_HOLDS_FOR_ORDER = 6
 # A sweep comes every minute, and later than it should by its grace.
 _SWEEP_AHEAD = timedelta(seconds=90)
 
@@ -71,6 +77,13 @@ class Delivery:
         """Whether it is time for this attempt; whoever set another time has sent another message."""
         due = self.next_at is not None and self.next_at <= now + _CLOCKS_DIFFER
         return self.state is DeliveryState.PENDING and attempt == self.attempt + 1 and due
+
+    def waits_for(self, earlier: "Delivery", now: datetime) -> bool:
+        """Whether its first attempt comes after the earlier event's, which is about to be tried or is being
+        tried. Only for so long: what a receiver does not take must not hold up what follows."""
+        first = self.attempt == 0 and self.held < _MOST_HOLDS_FOR_ORDER
+        soon = earlier.next_at is not None and earlier.next_at <= now + _ORDER_WAIT
+        return first and earlier.state is DeliveryState.PENDING and soon
 
     def under_way(self, now: datetime) -> bool:
         """Somebody is making an attempt, and may still live."""
@@ -223,12 +236,18 @@ class Announcement:
     attributes: dict[str, str]  # for SNS filter policies
     instance_id: str | None = None
     sequence: int | None = None
-    webhook_url: str | None = None
+    webhook_url: str | None = None  # the instance's own
     correlation_id: str = ""
+    operation_webhook_url: str | None = None  # for this operation alone
+
+    @property
+    def webhook_urls(self) -> tuple[str, ...]:
+        """Each receiver once."""
+        urls = (self.webhook_url, self.operation_webhook_url)
+        return tuple(dict.fromkeys(url for url in urls if url))
 
 
 def announce_event(event: Event) -> Announcement:
-    startup = event.operation_id if event.operation_kind in _STARTUPS else None
     payload: dict[str, Any] = {
         "id": event.id,
         "type": event.type,
@@ -239,10 +258,10 @@ def announce_event(event: Event) -> Announcement:
         "status": event.status.value,
         "elapsedTime": event.elapsed_ms,
         "reason": event.reason,
-        "error": {"code": event.error.code, "message": event.error.message} if event.error else None,
+        "error": _error(event.error) if event.error else None,
         "healthCheck": dict(event.health) if event.health else None,
-        "startupOperation": {"operationId": startup} if startup else None,
-        "data": {"correlationId": event.correlation_id} if event.correlation_id else None,
+        "startupOperation": _startup(event),
+        "data": _data(event) or None,
     }
     attributes = {
         "eventType": event.type,
@@ -259,7 +278,29 @@ def announce_event(event: Event) -> Announcement:
         event.sequence,
         event.webhook_url,
         event.correlation_id,
+        event.operation_webhook_url,
     )
+
+
+def _startup(event: Event) -> dict[str, Any] | None:
+    """As it was when the event happened, so that a second sending says the same."""
+    if event.operation_id is None or event.operation_kind not in _STARTUPS:
+        return None
+    startup: dict[str, Any] = {"operationId": event.operation_id, "kind": event.operation_kind}
+    if event.startup_phases:  # an event that an older version stored has none
+        phases = [{"status": status, "at": timestamp(at)} for status, at in event.startup_phases]
+        startup |= {"status": phases[-1]["status"], "startedAt": phases[0]["at"], "phases": phases}
+    return startup
+
+
+def _error(fault: Fault) -> dict[str, Any]:
+    details = {"details": dict(fault.details)} if fault.details else {}
+    return {"code": fault.code, "message": fault.message, **details}
+
+
+def _data(event: Event) -> dict[str, Any]:
+    correlation = {"correlationId": event.correlation_id} if event.correlation_id else {}
+    return {**(event.data or {}), **correlation}
 
 
 def announce_other(item: Mapping[str, Any]) -> Announcement:

@@ -1,5 +1,6 @@
 """What a caller may ask of an instance: the new record, or a refusal that names the status."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -9,6 +10,7 @@ from functions.shared.domain.instance.decision import Decision, Policy
 from functions.shared.domain.instance.health import HealthCheck
 from functions.shared.domain.instance.machine import Machine, MachineState, machine_state
 from functions.shared.domain.instance.progress import end_startup
+from functions.shared.domain.instance.purchases import region_reasons
 from functions.shared.domain.instance.record import (
     Action,
     Instance,
@@ -32,7 +34,9 @@ def begin_create(
     correlation_id: str,
     now: datetime,
     policy: Policy,
+    reasons: Sequence[tuple[str, str]] = (),
 ) -> Decision:
+    """`reasons`: why regions had no offer, as far as that is known already."""
     record = Instance(
         id=instance_id,
         name=name,
@@ -46,8 +50,10 @@ def begin_create(
         correlation_id=correlation_id,
         webhook_url=webhook_url,
         machine=RentedMachine(region=spec.region),
+        purchases=PurchaseState(reasons=tuple(reasons)),
     )
-    return Decision(record, now, policy, now, actor).add_event("instance.creating")
+    decision = Decision(record, now, policy, now, actor)
+    return decision.add_event("instance.creating", data=region_reasons(reasons))
 
 
 def begin_import(
@@ -210,20 +216,24 @@ def _not_again(record: Instance) -> str | None:
 def _bring_up(
     decision: Decision, action: Action, operation_id: str, check: HealthCheck, webhook_url: str | None
 ) -> Decision:
-    decision = _begin_operation(decision, action, operation_id, check).move(
+    decision = _begin_operation(decision, action, operation_id, check, webhook_url).move(
         Status.STARTING,
         health=None,
         error=None,
         deadline_at=decision.now + decision.policy.boot_wait,
         next_check_at=decision.now,
-        webhook_url=webhook_url or decision.record.webhook_url,
     )
     tasks = tuple(task for task in decision.record.cleanup.tasks if task.action is not Action.STOP)
-    return decision.change_cleanup(tasks=tasks).add_event("startup.initiated")
+    decision = decision.change_cleanup(tasks=tasks).change_machine(told_errors=())
+    return decision.add_event("startup.initiated")
 
 
 def _begin_operation(
-    decision: Decision, kind: Action, operation_id: str, check: HealthCheck | None = None
+    decision: Decision,
+    kind: Action,
+    operation_id: str,
+    check: HealthCheck | None = None,
+    webhook_url: str | None = None,
 ) -> Decision:
     again = decision.record.starting_again
     decision = end_startup(decision, _SUPERSEDED) if again else decision.move_operation("failed", _SUPERSEDED)
@@ -236,6 +246,8 @@ def _begin_operation(
         phases=(("initiated", decision.now),),
         pending=kind is not Action.DELETE,  # the clean-up deletes
         health_check=check,
+        webhook_url=webhook_url,
+        began_in=decision.record.status,
     )
     return replace(decision.change(operation=operation), operations=(*decision.operations, operation))
 

@@ -38,6 +38,7 @@ class ComparisonReport:
     deletions_held: int = 0  # orphans that are not deleted because there are too many of them at once
     differences: tuple[Difference, ...] = ()
     fault: Fault | None = None  # why Novita's list could not be read
+    absent: tuple[str, ...] = ()  # machines of ours that the list lacks, also those that it may show late
 
     def of(self, kind: DifferenceKind) -> Iterator[Difference]:
         return (one for one in self.differences if one.kind is kind)
@@ -81,6 +82,7 @@ class Comparison:
     reappeared: tuple[tuple[Instance, Machine], ...]
     orphans: tuple[MarkedMachine, ...]  # a mark of ours, and no record
     known: int
+    absent: tuple[str, ...] = ()  # all known machines that are not listed, whatever follows from it
 
     def too_many(self, deletions: int) -> bool:
         """Orphans to delete at once: more likely the records are lost, or it is another account's list."""
@@ -127,14 +129,16 @@ def compare(
         tuple(reappeared),
         tuple(orphans),
         len(owners),
+        tuple(id_ for id_ in owners if id_ and id_ not in present),
     )
 
 
 def worth_an_early_step(record: Instance, machine: Machine, now: datetime) -> bool:
-    """It is up, or there again, and its next look may be far away, since nobody expects that so soon."""
+    """It is up, failing, or there again, and its next look may be far away: nobody expects that so soon."""
     due = record.next_check_at
     up = record.status is Status.STARTING and machine_state(machine) is not MachineState.ON_ITS_WAY
-    changed = record.machine.needs_look or (up and not record.pending)
+    failing = record.coming_up and bool(machine.error) and record.machine.shown_error is None
+    changed = record.machine.needs_look or ((up or failing) and not record.pending)
     return changed and due is not None and due > now + _SOON
 
 

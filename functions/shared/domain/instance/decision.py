@@ -85,14 +85,19 @@ class Decision:
         return self.change(next_check_at=at)
 
     def move(
-        self, status: Status, reason: str | None = None, fault: Fault | None = None, **changes: Any
+        self,
+        status: Status,
+        reason: str | None = None,
+        fault: Fault | None = None,
+        data: Mapping[str, Any] | None = None,
+        **changes: Any,
     ) -> "Decision":
         """The one way a status changes. A move that the table does not allow changes nothing and is noted."""
         if not self.record.may_become(status):
             return replace(self, illegal_moves=(*self.illegal_moves, (self.record.status, status)))
         changed = self.change(status=status, updated_at=self.now, waiting=None, **changes)
         health = self.record.health if status in (Status.READY, Status.FAILED) else None
-        return changed.add_event(f"instance.{status}", reason, fault, health)
+        return changed.add_event(f"instance.{status}", reason, fault, health, data)
 
     def add_event(
         self,
@@ -100,6 +105,7 @@ class Decision:
         reason: str | None = None,
         error: Fault | None = None,
         health: Mapping[str, Any] | None = None,
+        data: Mapping[str, Any] | None = None,
     ) -> "Decision":
         record = self.record
         operation = self._operation_concerned()
@@ -120,7 +126,10 @@ class Decision:
             health=health,
             operation_id=operation.id if operation else None,
             operation_kind=operation.kind if operation else None,
+            startup_phases=operation.phases if operation and operation.brings_up else None,
             webhook_url=record.webhook_url,
+            operation_webhook_url=operation.webhook_url if operation else None,
+            data=data,
         )
         return replace(self.change(sequence=event.sequence), events=(*self.events, event))
 

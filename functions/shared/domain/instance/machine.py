@@ -1,11 +1,14 @@
 """What Novita says of a machine, in our words; a status we do not know means "on its way"."""
 
 import json
+import re
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum, auto
+
+from functions.shared.domain.errors import Fault
 
 
 @dataclass(frozen=True)
@@ -13,6 +16,16 @@ class Endpoint:
     port: int
     type: str  # "http" or "tcp"
     address: str  # a URL for http, host:port for tcp; empty while Novita has not said
+
+
+@dataclass(frozen=True)
+class Mount:
+    """Storage that a machine has."""
+
+    type: str  # "local" or "network"
+    path: str
+    id: str = ""
+    size: int | None = None  # GB
 
 
 @dataclass(frozen=True)
@@ -31,6 +44,12 @@ class Machine:
     spot_reclaim_at: datetime | None = None
     error: str = ""  # statusError, as one line
     created_at: datetime | None = None
+    ends_at: datetime | None = None  # of one that is paid by the month
+    cluster_id: str = ""
+    image: str = ""
+    cpu_num: int | None = None
+    memory: int | None = None  # GB
+    mounts: tuple[Mount, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -76,6 +95,58 @@ def endpoints_digest(endpoints: Iterable[Endpoint]) -> str:
     """Short, to see whether they have changed; empty where there are none."""
     known = [[one.port, one.type, one.address] for one in endpoints]
     return f"{zlib.crc32(json.dumps(known).encode()):08x}" if known else ""
+
+
+def text_digest(text: str) -> str:
+    """Short, to see whether it has changed; empty where there is none."""
+    return f"{zlib.crc32(text.encode()):08x}" if text else ""
+
+
+@dataclass(frozen=True)
+class ShownError:
+    """What Novita says is wrong with a machine, and since when it has said so at every look."""
+
+    text: str
+    since: datetime  # when the first of these looks was begun
+
+    @property
+    def fault(self) -> Fault:
+        code = "IMAGE_PULL_FAILED" if self.for_good else "MACHINE_ERROR"
+        return Fault(code, f"Novita says: {self.text}")
+
+    @property
+    def for_good(self) -> bool:
+        """It cannot mend itself: there is no such image, or no right to pull it. Novita documents none of
+        its words for that, so that they are those of registries and container runtimes; what is not known
+        is waited for."""
+        said = _plain(self.text)
+        pulling = _NO_IMAGE.search(said) or (_PULLING.search(said) and _FOR_GOOD.search(said))
+        return bool(pulling) and not _MAY_MEND.search(said)
+
+    @property
+    def gist(self) -> str:
+        """Without numbers: "attempt 3" says nothing that "attempt 2" has not said."""
+        return re.sub(r"\d+", "", _plain(self.text))
+
+
+def _plain(text: str) -> str:
+    """ErrImagePull and IMAGE_NOT_FOUND as words; without names of images, which may hold any word."""
+    named = re.sub(r"\S*/\S*", " ", text)
+    return " ".join(re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", named).lower().split())
+
+
+_NO_IMAGE = re.compile(r"image not found|no such image|invalid image name|invalid reference format")
+_PULLING = re.compile(r"\bpull|\bmanifest\b|\bregistry\b|\brepository\b")
+_FOR_GOOD = re.compile(
+    r"not found|does not exist|(manifest|name|tag) unknown|no matching manifest|unauthori[sz]ed|forbidden"
+    r"|not authorized|(?<!permission )denied|authentication required|no basic auth|\b40[134]\b"
+)
+# A registry that is down or busy, a network, a full disk: these pass, whatever else is said.
+_MAY_MEND = re.compile(
+    r"time ?d? ?out|deadline exceeded|too ?many ?requests|rate limit|try again|temporar|connection|network"
+    r"|host not found|no such host|\bdns\b|\blookup\b|unavailable|bad gateway|server error|\b(429|50\d)\b"
+    r"|\beof\b|\btls\b|no space|out of memory|\boom\b"
+)
 
 
 def spot_notice(status: str, reclaim_at: datetime | None) -> str:

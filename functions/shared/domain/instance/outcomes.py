@@ -43,6 +43,8 @@ def action_taken(decision: Decision, act: Act, at: datetime) -> Decision:
 
 def call_refused(decision: Decision, refusal: CallRefused) -> Decision:
     record, fault, act = decision.record, refusal.fault, refusal.act
+    if reasons := (fault.details or {}).get("regions"):
+        decision = decision.change_purchases(reasons=tuple(reasons.items()))
     ends = act is not None and act.action in (Action.STOP, Action.DELETE)
     if fault.code in _MAY_PASS and not ends:
         return postpone(decision, fault, refusal.wait_seconds)

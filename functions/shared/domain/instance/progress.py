@@ -17,6 +17,7 @@ _LONGEST_LOOK_WAIT = timedelta(minutes=45)
 # Restarts whose outcome stays unclear. More of them would only interrupt whoever uses the machine.
 _MOST_RESTARTS = 2
 _MOST_LOST_ROUNDS = 5  # in a row, when the deadline has passed
+PURCHASES_PAUSED = Fault("PURCHASES_PAUSED", "An admin has paused purchases and starts")
 
 
 def proceed(decision: Decision) -> Decision:
@@ -58,7 +59,8 @@ def _needed(decision: Decision) -> tuple[Call, Decision] | None:
             call = Look(task.machine_id) if asked else Act(task.action, task.machine_id)
             return call, decision.with_task(replace(task, checked_at=step))
     if machine.id and machine.looked_at != step and not record.leaving:
-        if record.pending and not (record.operation and _put_off(record.operation.refusal, step)):
+        put_off = record.operation is not None and _put_off(record.operation.refusal, step)
+        if record.pending and not put_off and not (machine.needs_look and _start_overdue(record, step)):
             return Act(record.pending, machine.id), decision.change_machine(looked_at=step)
         checking = record.status is Status.HEALTH_CHECKING  # and the last look is too old for a round
         if record.status in ON_THE_MOVE or machine.needs_look or checking:
@@ -153,11 +155,18 @@ def check_time(decision: Decision) -> Decision:
         return decision if record.purchases.unsettled else give_up_buying(decision)
     if record.deadline_at is None or decision.now < record.deadline_at:
         return decision
-    if record.status not in WITH_BOOT_DEADLINE or _may_be_up(decision, record.deadline_at):
+    if record.status not in WITH_BOOT_DEADLINE:
         return decision
+    if _may_be_up(decision, record.deadline_at):
+        overdue = _start_overdue(record, decision.now)
+        return decision.change_machine(needs_look=True) if overdue else decision
     if record.status is Status.HEALTH_CHECKING:
         return fail(decision, Fault("HEALTH_CHECK_FAILED", "The application did not answer in time"))
-    late = Fault("STARTUP_TIMEOUT", "The machine was not running in time")
+    if record.pending and record.waiting == PURCHASES_PAUSED:  # Novita was not asked
+        return leave_as_it_was(decision, PURCHASES_PAUSED)
+    error = record.machine.shown_error
+    because = f"; {error.fault.message}" if error else ""
+    late = Fault("STARTUP_TIMEOUT", f"The machine was not running in time{because}")
     # What was to be restarted, and was perhaps never asked, may run on: somebody may be using it.
     return leave_as_it_was(decision, late) if record.pending is Action.RESTART else fail(decision, late)
 
@@ -179,7 +188,8 @@ def give_up_buying(decision: Decision) -> Decision:
         return decision
     because = f"; last: {record.waiting.message}" if record.waiting else ""
     code = record.waiting.code if record.waiting else "PURCHASE_TIMEOUT"
-    return fail(decision, Fault(code, f"No machine was bought in time{because}"))
+    details = record.waiting.details if record.waiting else None
+    return fail(decision, Fault(code, f"No machine was bought in time{because}", details))
 
 
 def _may_be_up(decision: Decision, deadline: datetime) -> bool:
@@ -190,18 +200,32 @@ def _may_be_up(decision: Decision, deadline: datetime) -> bool:
     if record.status is Status.HEALTH_CHECKING:
         asked = record.probed_at is not None and record.probed_at >= deadline
         return not asked and record.rounds.lost < _MOST_LOST_ROUNDS
-    if record.pending:
-        return record.waiting is not None and record.waiting.code == "RATE_LIMIT_EXCEEDED"
-    looks = (record.machine.seen_at, record.machine.last_missed_at)
+    if record.pending is Action.RESTART or _short_of_slots(record):
+        return _short_of_slots(record)
+    machine = record.machine  # of which one not-found says nothing
+    looks = (machine.seen_at, machine.last_missed_at if machine.missing_since else None)
     return not any(looked and looked >= deadline for looked in looks)
+
+
+def _start_overdue(record: Instance, now: datetime) -> bool:
+    """Its answer may have been lost, and the machine may run since: a look tells, before another call."""
+    late = record.deadline_at is not None and now >= record.deadline_at
+    return late and record.pending is Action.START and not _short_of_slots(record)
+
+
+def _short_of_slots(record: Instance) -> bool:
+    return bool(record.pending and record.waiting and record.waiting.code == "RATE_LIMIT_EXCEEDED")
 
 
 def leave_as_it_was(decision: Decision, fault: Fault) -> Decision:
     """Nothing was done, as far as anybody knows. What was to be restarted may run on: the next look tells."""
+    operation = decision.record.operation
     if decision.record.pending is Action.RESTART:
         decision = decision.change(deadline_at=decision.now + decision.policy.boot_wait)
     else:
-        decision = decision.move(Status.EXITED, fault.code, fault, deadline_at=None)
+        stopped = operation is not None and operation.began_in is Status.STOPPED
+        before = Status.STOPPED if stopped else Status.EXITED
+        decision = decision.move(before, fault.code, fault, deadline_at=None)
     return end_startup(decision, fault)
 
 
@@ -223,6 +247,8 @@ def fail(decision: Decision, fault: Fault) -> Decision:
     record = decision.record
     if not record.may_become(Status.FAILED):
         return decision
+    if record.starting_again:  # first, so that every event of this moment says so
+        decision = decision.move_operation("failed", fault)
     decision = decision.move(Status.FAILED, fault.code, fault, error=fault, deadline_at=None)
     if record.starting_again:
         decision = end_startup(decision, fault)

@@ -1,7 +1,8 @@
 """What follows from an instance's purchases: adopt, give back, look up, write off, buy."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from functions.shared.domain.instance.decision import Decision
 from functions.shared.domain.instance.observations import Buy, FindByName, PurchasesRead, WriteOffPurchase
@@ -25,8 +26,13 @@ def refused_offers(purchases: Iterable[Purchase], now: datetime) -> frozenset[tu
 def intend(decision: Decision, purchase: Purchase) -> Decision:
     """A create call is about to be made. Due when its lease ends: whoever makes it may die before it is
     known what became of it."""
-    decision = decision.change_purchases(count=purchase.number, unsettled=True)
+    decision = decision.change_purchases(count=purchase.number, unsettled=True, reasons=purchase.reasons)
     return decision.due(purchase.lease_until)
+
+
+def region_reasons(reasons: Sequence[tuple[str, str]]) -> dict[str, Any] | None:
+    """As they are told, in events and errors alike."""
+    return {"regions": dict(reasons)} if reasons else None
 
 
 def still_buying(record: Instance | None) -> bool:
@@ -137,4 +143,4 @@ def _bought(decision: Decision, purchase: Purchase, machine_id: str, read: Purch
         return decision
     asked_wait = record.spec.boot_wait_seconds
     wait = decision.policy.boot_wait if asked_wait is None else timedelta(seconds=asked_wait)
-    return decision.move(Status.STARTING, deadline_at=bought_at + wait)
+    return decision.move(Status.STARTING, data=region_reasons(purchase.reasons), deadline_at=bought_at + wait)

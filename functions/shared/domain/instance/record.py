@@ -10,7 +10,13 @@ from typing import Any
 from functions.shared.domain.errors import Fault
 from functions.shared.domain.instance.boot_times import BootEstimate
 from functions.shared.domain.instance.health import HealthCheck
-from functions.shared.domain.instance.machine import Endpoint, endpoints_digest, spot_notice
+from functions.shared.domain.instance.machine import (
+    Endpoint,
+    ShownError,
+    endpoints_digest,
+    spot_notice,
+    text_digest,
+)
 from functions.shared.domain.instance.status import AT_REST, NEXT, Status
 
 
@@ -80,6 +86,8 @@ class RentedMachine:
     last_missed_at: datetime | None = None
     missed_seconds: float = 0  # for how long; an hour without a not-found does not count
     missing_since: datetime | None = None  # confirmed by a second not-found, and announced
+    shown_error: ShownError | None = None  # what Novita said was wrong when it last showed it
+    told_errors: tuple[str, ...] = ()  # the gist of those that were announced since it was last started
     owned: bool = False  # an item of its own says whose machine it is
     acted_at: datetime | None = None  # when Novita last took an action of ours
 
@@ -92,6 +100,7 @@ class PurchaseState:
     unsettled: bool = False  # one of them may still turn out bought
     unseen_at: datetime | None = None  # when the machine of an unclear one was first looked for in vain
     read_at: datetime | None = None  # the step that last read them
+    reasons: tuple[tuple[str, str], ...] = ()  # why a region had no offer, at the last look at all of them
 
 
 @dataclass(frozen=True)
@@ -139,6 +148,8 @@ class Operation:
     pending: bool = False  # Novita has not taken its call yet
     refusal: Refusal | None = None
     health_check: HealthCheck | None = None  # how a start is known to have succeeded
+    webhook_url: str | None = None  # told of this operation, besides the instance's own
+    began_in: Status | None = None  # where it is again if Novita does nothing
 
     @property
     def ended(self) -> bool:
@@ -200,6 +211,9 @@ class Event:
     operation_id: str | None = None
     operation_kind: Action | None = None
     webhook_url: str | None = None
+    operation_webhook_url: str | None = None
+    startup_phases: tuple[tuple[str, datetime], ...] | None = None  # of a start or restart, until then
+    data: Mapping[str, Any] | None = None
 
     @property
     def id(self) -> str:
@@ -229,6 +243,7 @@ class Purchase:
     machine_id: str | None = None
     ended_at: datetime | None = None  # when the outcome became known
     fault: Fault | None = None
+    reasons: tuple[tuple[str, str], ...] = ()  # why other regions had no offer
     unknown: Mapping[str, Any] = field(default_factory=dict)  # stored by a newer version, and kept as it is
 
     @property
@@ -326,7 +341,8 @@ class Instance:
     def fleet_summary(self) -> dict[str, str]:
         """What a sweep has to know to see that Novita shows nothing new, and no more: an index carries it.
         What Novita last showed is there only at rest, since steps follow what is on the move."""
-        machine, parts = self.machine, {"status": str(self.status), "machine": self.live_machine_id}
+        machine = self.machine
+        parts: dict[str, str | None] = {"status": str(self.status), "machine": self.live_machine_id}
         settled = self.at_rest and machine.first_missed_at is None and self.waiting is None
         if settled and self.live_machine_id:
             parts |= {
@@ -334,6 +350,7 @@ class Instance:
                 "region": machine.region,
                 "spot": spot_notice(machine.spot_status, machine.spot_reclaim_at),
                 "endpoints": endpoints_digest(machine.endpoints),
+                "error": text_digest(machine.shown_error.text) if machine.shown_error else None,
             }
         return {name: value for name, value in parts.items() if value}
 

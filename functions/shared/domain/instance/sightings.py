@@ -11,10 +11,11 @@ from functions.shared.domain.instance.machine import (
     Endpoint,
     Machine,
     MachineState,
+    ShownError,
     has_addresses,
     machine_state,
 )
-from functions.shared.domain.instance.observations import NotFoundById
+from functions.shared.domain.instance.observations import Look, NotFoundById
 from functions.shared.domain.instance.progress import end_startup, fail, postpone
 from functions.shared.domain.instance.record import Action, CleanupTask, Instance
 from functions.shared.domain.instance.status import COMING_UP, OFF, Status
@@ -22,6 +23,7 @@ from functions.shared.domain.instance.status import COMING_UP, OFF, Status
 _LEAVING = frozenset({"toRemove", "removing", "toStop", "stopping"})  # Novita's words
 
 
+_MOST_TOLD = 5  # errors of one boot that are announced
 _LONGEST_GAP = timedelta(hours=1)  # a longer time without a not-found does not count as missing
 
 
@@ -36,6 +38,8 @@ def seen(decision: Decision, machine: Machine, began: datetime) -> Decision:
     decision = decision.change_machine(looked_at=decision.step)
     if stale(decision, began):
         return decision
+    error = _shown_error(machine, known.shown_error, began)
+    waits_for = error.fault if error and record.coming_up else None
     decision = (
         found(decision)
         .change_machine(
@@ -46,17 +50,58 @@ def seen(decision: Decision, machine: Machine, began: datetime) -> Decision:
             endpoints=known_endpoints(machine.endpoints, known.endpoints),
             spot_status=machine.spot_status,
             spot_reclaim_at=machine.spot_reclaim_at,
+            shown_error=error,
         )
-        .change(waiting=record.waiting if record.pending or record.cleanup.tasks else None)
+        .change(waiting=record.waiting if record.pending or record.cleanup.tasks else waits_for)
     )
+    decision = _tell_error(decision, began)
     if record.pending:
         if not _as_asked(record, machine):
             return decision
         decision = decision.change_operation(pending=False)
     after = _follow(decision, machine, began)
     running = machine_state(machine) is MachineState.RUNNING
-    came_up = record.status is Status.STARTING and running and after.events
-    return replace(after, boot_time=_boot_time(record, began)) if came_up else after
+    came_up = record.status is Status.STARTING and running and after.record.status is not record.status
+    if came_up:
+        return replace(after, boot_time=_boot_time(record, began))
+    return _judge_error(after, machine, began)
+
+
+def _shown_error(machine: Machine, known: ShownError | None, began: datetime) -> ShownError | None:
+    if not machine.error:
+        return None
+    return known if known and known.text == machine.error else ShownError(machine.error, began)
+
+
+def _tell_error(decision: Decision, began: datetime) -> Decision:
+    """Once for each error of a boot, and not endlessly: Novita may show another one at every look."""
+    error, told = decision.record.machine.shown_error, decision.record.machine.told_errors
+    if error is None or error.gist in told or len(told) >= _MOST_TOLD or _left_over(decision, error, began):
+        return decision
+    decision = decision.change_machine(told_errors=(*told, error.gist))
+    return decision.add_event("instance.machine_error", error.fault.code, error.fault)
+
+
+def _left_over(decision: Decision, error: ShownError, began: datetime) -> bool:
+    """Known from before Novita took our start: it may be that of the boot before."""
+    acted_at = decision.record.machine.acted_at
+    return acted_at is not None and error.since <= acted_at and began < acted_at + decision.policy.settle
+
+
+def _judge_error(decision: Decision, machine: Machine, began: datetime) -> Decision:
+    """A boot whose image cannot be pulled fails now, instead of costing money until the deadline. Only a
+    boot: what runs, or ran and is moved, is never ended for an error. It has to be seen twice, the second
+    time at once and by its id, since a list or a single answer may be wrong."""
+    record, error = decision.record, decision.record.machine.shown_error
+    on_its_way = machine_state(machine) is MachineState.ON_ITS_WAY and machine.status not in _LEAVING
+    booting = record.coming_up and record.status is not Status.HEALTH_CHECKING
+    if error is None or not (error.for_good and booting and on_its_way):
+        return decision
+    if _left_over(decision, error, began):
+        return decision
+    if error.since < began:
+        return fail(decision, error.fault)
+    return decision.change_machine(needs_look=True).ask(Look(machine.id))
 
 
 def _as_asked(record: Instance, machine: Machine) -> bool:
@@ -173,10 +218,10 @@ def _vanished(decision: Decision) -> Decision:
 def ready(decision: Decision) -> Decision:
     record = decision.record
     again = record.starting_again
+    if again:  # first, so that every event of this moment says so
+        decision = decision.move_operation("completed")
     decision = decision.move(Status.READY, ready_at=record.ready_at or decision.now, deadline_at=None)
-    if not again:
-        return decision
-    return decision.move_operation("completed").add_event("startup.completed", health=record.health)
+    return decision.add_event("startup.completed", health=record.health) if again else decision
 
 
 def _boot_time(record: Instance, began: datetime) -> BootTime | None:
@@ -270,8 +315,8 @@ def _running(decision: Decision) -> Decision:
     if not probe_targets(record.machine.endpoints, check):
         return ready(decision)
     deadline = decision.now + timedelta(milliseconds=check.max_wait_time_ms)
-    decision = decision.move(Status.HEALTH_CHECKING, deadline_at=deadline, rounds=record.rounds.anew())
     decision = decision.move_operation("health_checking")
+    decision = decision.move(Status.HEALTH_CHECKING, deadline_at=deadline, rounds=record.rounds.anew())
     return decision.wait_until(decision.now)  # at once, by the function that can ask the application
 
 
@@ -291,11 +336,15 @@ def _exited(decision: Decision, machine: Machine, began: datetime) -> Decision:
     if again and acted_at and began < acted_at + decision.policy.settle:
         return decision
     reclaimed = machine.spot_status not in ("", "running") or machine.spot_reclaim_at is not None
-    reason = "reclaimed by Novita" if reclaimed else "stopped at Novita"
+    reason = "reclaimed by Novita" if reclaimed else f"stopped at Novita{_because(machine.error)}"
     decision = decision.move(Status.EXITED, reason, deadline_at=None)
     if not again:
         return decision
     return end_startup(decision, Fault("STARTUP_FAILED", f"The machine exited while starting: {reason}"))
+
+
+def _because(error: str) -> str:
+    return f": {error}" if error else ""
 
 
 def _stop_again(decision: Decision, began: datetime) -> Decision:

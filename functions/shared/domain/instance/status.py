@@ -41,7 +41,8 @@ _OFF_ENDS = {Status.STARTING, Status.RUNNING, Status.MIGRATING, Status.DELETING,
 # failure, is terminated.
 NEXT: dict[Status, frozenset[Status]] = {
     Status.CREATING: frozenset({Status.STARTING, Status.FAILED, Status.DELETING}),
-    Status.STARTING: frozenset({Status.RUNNING, Status.FAILED} | _LIVE_ENDS),
+    # Stopped again, where Novita had no room for its start.
+    Status.STARTING: frozenset({Status.RUNNING, Status.FAILED, Status.STOPPED} | _LIVE_ENDS),
     Status.RUNNING: frozenset(
         {Status.HEALTH_CHECKING, Status.READY, Status.STARTING, Status.TERMINATED} | _LIVE_ENDS
     ),

@@ -21,6 +21,7 @@ OPTIONAL = {
     "health": {"overall": "healthy", "endpoints": []},
     "operation_id": "op_1",
     "operation_kind": Action.RESTART,
+    "startup_phases": (("initiated", NOW), ("failed", NOW)),
     "webhook_url": "https://hook.example",
 }
 PROMISED = {

@@ -52,13 +52,43 @@ def test_a_failed_start_carries_its_error_its_report_and_its_operation() -> None
             health={"overall": "unhealthy"},
             operation_id="op_1",
             operation_kind=Action.START,
+            startup_phases=(("initiated", NOW), ("monitoring", NOW), ("failed", NOW)),
         )
     )
 
     payload = json.loads(told.body)
     assert payload["error"] == {"code": "HEALTH_CHECK_FAILED", "message": "no endpoint answered"}
     assert payload["healthCheck"] == {"overall": "unhealthy"}
-    assert payload["startupOperation"] == {"operationId": "op_1"}
+    at = "2030-01-01T12:00:00.000Z"
+    assert payload["startupOperation"] == {
+        "operationId": "op_1",
+        "kind": "start",
+        "status": "failed",
+        "startedAt": at,
+        "phases": [{"status": status, "at": at} for status in ("initiated", "monitoring", "failed")],
+    }
+
+
+def test_an_event_that_an_older_version_stored_names_its_startup_operation_all_the_same() -> None:
+    told = announce_event(event(operation_id="op_1", operation_kind=Action.RESTART))
+
+    assert json.loads(told.body)["startupOperation"] == {"operationId": "op_1", "kind": "restart"}
+
+
+@pytest.mark.parametrize(
+    ("own", "of_operation", "told"),
+    [
+        ("https://a.example", None, ("https://a.example",)),
+        (None, "https://b.example", ("https://b.example",)),
+        ("https://a.example", "https://b.example", ("https://a.example", "https://b.example")),
+        ("https://a.example", "https://a.example", ("https://a.example",)),
+        (None, None, ()),
+    ],
+)
+def test_the_operations_receiver_is_told_besides_the_instances_own(
+    own: str | None, of_operation: str | None, told: tuple[str, ...]
+) -> None:
+    assert announce_event(event(webhook_url=own, operation_webhook_url=of_operation)).webhook_urls == told
 
 
 def test_attributes_are_what_filter_policies_may_name_and_none_is_empty() -> None:

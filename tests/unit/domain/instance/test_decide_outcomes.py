@@ -100,6 +100,26 @@ def test_a_start_refused_for_capacity_leaves_it_startable_and_deletes_nothing() 
     assert decision.record.at_rest
 
 
+@pytest.mark.parametrize(
+    ("before", "then"),
+    [
+        (Status.STOPPED, Status.STOPPED),
+        (Status.EXITED, Status.EXITED),
+        (Status.FAILED, Status.EXITED),
+        (None, Status.EXITED),  # begun by an older version
+    ],
+)
+def test_a_start_refused_for_capacity_is_what_it_was_before(before: Status | None, then: Status) -> None:
+    record = bringing_up()
+    assert record.operation
+    record = replace(record, operation=replace(record.operation, began_in=before))
+
+    decision = decide(record, CallRefused(FULL, Act(Action.START, OWN), capacity=True), NOW, POLICY)
+
+    assert decision.record.status is then
+    assert decision.record.at_rest
+
+
 @pytest.mark.parametrize(("shown", "status"), [("running", Status.RUNNING), ("exited", Status.EXITED)])
 def test_a_restart_refused_for_capacity_is_as_a_look_shows_it(shown: str, status: Status) -> None:
     refusal = CallRefused(FULL, Act(Action.RESTART, OWN), capacity=True)

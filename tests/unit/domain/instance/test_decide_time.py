@@ -16,6 +16,7 @@ from functions.shared.domain.instance.observations import (
     CheckHealth,
     HealthChecked,
     Look,
+    NotFoundById,
     PurchasesRead,
     ReadPurchases,
     Seen,
@@ -217,6 +218,20 @@ def test_a_deadline_ends_nothing_that_was_not_looked_at_however_long_that_takes(
 
     assert unanswered.record.status is record.status
     assert decide(unanswered.record, Tick(), after(7205), POLICY).call == Look(OWN)
+
+
+@pytest.mark.parametrize("record", COMING)
+def test_one_not_found_after_the_deadline_fails_nothing_and_a_second_one_does(record: Instance) -> None:
+    late = changed(record, deadline_at=NOW, seen_at=ago(20), acted_at=ago(1000))
+
+    missed = decide(late, NotFoundById(OWN, after(1)), after(1), POLICY)
+    waiting = decide(missed.record, Tick(), after(2), POLICY)
+    up = decide(missed.record, Seen(new_machine("running"), after(121)), after(121), POLICY)
+    again = decide(missed.record, NotFoundById(OWN, after(121)), after(121), POLICY)
+
+    assert (waiting.record.status, missed.record.next_check_at) == (record.status, after(121))
+    assert up.record.status in (Status.RUNNING, Status.HEALTH_CHECKING)
+    assert decide(again.record, Tick(), after(122), POLICY).record.status is Status.FAILED
 
 
 def test_our_own_lack_of_slots_fails_no_start_and_a_restart_that_was_never_sent_stops_nothing() -> None:

@@ -13,9 +13,11 @@ from functions.shared.domain.instance.machine import (
     Endpoint,
     Machine,
     MachineState,
+    ShownError,
     endpoints_digest,
     machine_state,
     spot_notice,
+    text_digest,
 )
 from functions.shared.domain.instance.observations import Seen
 from functions.shared.domain.instance.record import Action, CleanupTask, Instance
@@ -48,6 +50,7 @@ def nothing_new(summary: dict[str, str], machine: Machine) -> bool:
         and summary["shown"] == machine.status
         and machine.region in ("", summary.get("region", ""))
         and summary.get("spot", "") == spot_notice(machine.spot_status, machine.spot_reclaim_at)
+        and summary.get("error", "") == text_digest(machine.error)
         and same
     )
 
@@ -67,6 +70,7 @@ RECORDS: list[dict[str, Any]] = [
     {"gone": (OWN,)},
     {"unsettled": True},
     {"ready_at": ago(30)},
+    {"shown_error": ShownError("oom", ago(90)), "told_errors": ("oom",)},
 ]
 MACHINES: list[dict[str, Any]] = [
     {},
@@ -77,6 +81,7 @@ MACHINES: list[dict[str, Any]] = [
     {"region": "AS-SGP-02"},
     {"spot_status": "notified"},
     {"spot_status": "notified", "spot_reclaim_at": after(600)},
+    {"error": "oom"},
 ]
 WORDS = ("creating", "running", "exited", "migrating", "removed", "stopping")
 
