@@ -5,12 +5,12 @@ from typing import Any
 
 from tests.e2e.service import Service
 
+# The emulator hands out what a function printed late only with the next invocation of the same process.
+_LIVES = 4
+
 
 def test_a_create_leaves_its_metrics_in_the_log(service: Service) -> None:
     already = len(_lines(service))
-
-    service.wait_for(service.create(), "running")
-    service.sweep()
 
     def told() -> set[str]:
         new = _lines(service)[already:]
@@ -25,7 +25,13 @@ def test_a_create_leaves_its_metrics_in_the_log(service: Service) -> None:
         "Sweeps",
         "Machines",
     }
-    assert service.wait(lambda: wanted <= told()), told()
+    for _ in range(_LIVES):
+        service.wait_for(service.create(), "running")
+        service.sweep()
+        if service.wait(lambda: wanted <= told(), seconds=10):
+            break
+
+    assert told() >= wanted
 
 
 def _lines(service: Service) -> list[dict[str, Any]]:

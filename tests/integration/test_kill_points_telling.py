@@ -69,12 +69,12 @@ def test_an_event_is_told_to_everybody_whoever_dies_while_telling_it(harness: Ha
 
 def test_a_receiver_that_hangs_is_told_in_the_end_whoever_dies_waiting_for_it(build: Build) -> None:
     """The first attempt times out; the next needs a slot of those that are for slow ones."""
-    harness = build(WEBHOOK_TIMEOUT="0.1", WEBHOOK_WAITS="1,1,1,1,1")
+    harness = build(WEBHOOK_TIMEOUT="0.4", WEBHOOK_WAITS="1,1,1,1,1")
     harness.cold = lambda _: True
     hook = harness.simulator.inbox_url("hook")
 
     def tell(name: str, some: list[Point]) -> str:
-        harness.simulator.answer("hook", {"delayMs": 400}, {"status": 200})
+        harness.simulator.answer("hook", {"delayMs": 1000}, {"status": 200})
         instance_id = _import(harness, name)
         crashes.plan(instance_id, some)
         _tell(harness)
