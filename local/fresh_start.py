@@ -75,14 +75,14 @@ def _deployment_id(state: StateDir) -> str:
 def clear_state(
     state: StateDir, simulator: SimulatorServer, real_novita: NovitaAccount | None, fresh: str
 ) -> None:
+    """The simulator's machines are play money: they go with the rest, without a question."""
     deployment_id = _deployment_id(state)
-    if deployment_id and fresh.lower() != FORCE:
-        novita = real_novita or NovitaAccount("local", simulator.api_url, loopback=True)
-        if living := novita.living_machines(deployment_id):
-            raise RefusalError(
-                f"machines of ours live at {'Novita' if real_novita else 'the simulator'}: "
-                f"{', '.join(living)}. Delete them first, or forget them with FRESH=force."
-            )
+    asks = real_novita if deployment_id and fresh.lower() != FORCE else None
+    if asks and (living := asks.living_machines(deployment_id)):
+        raise RefusalError(
+            f"machines of ours live at Novita: {', '.join(living)}. "
+            "Delete them first, or forget them with FRESH=force."
+        )
     state.clear()
     if not real_novita:
         simulator.reset()

@@ -1,5 +1,7 @@
 """The API function: request ids, authorization, route, response."""
 
+import time
+from collections.abc import Mapping
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -7,7 +9,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from functions.api import requests as current
 from functions.api.app import build
-from functions.api.auth import Authorize
+from functions.api.auth import ANONYMOUS, Authorize
 from functions.api.requests import RequestIds, as_get, as_json, read_ids
 from functions.api.responses import SECURITY_HEADERS, error_response
 from functions.shared.domain.errors import OstlerError, Unavailable
@@ -20,9 +22,11 @@ _app = build()
 @metered
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     ids = read_ids(event.get("headers") or {})
-    asked = as_get(event)
+    asked, began = as_get(event), time.monotonic()
+    current.begin(ANONYMOUS)
     with correlated(ids.correlation_id, request_id=ids.request_id):
         response = _respond(asked or event, context, ids)
+        _log(event, response["statusCode"], time.monotonic() - began)
     if response["statusCode"] >= 500:
         measure(SERVER_ERRORS, by=str(response["statusCode"]))
     response["headers"] = {**SECURITY_HEADERS, **(response.get("headers") or {}), **ids.headers()}
@@ -41,6 +45,20 @@ def _respond(event: dict[str, Any], context: LambdaContext, ids: RequestIds) -> 
     except Exception as error:  # noqa: BLE001  # the last resort: the caller gets an envelope, the log the rest
         logger.exception("request failed")
         return error_response(_unexpected(error), ids, wired.clock())
+
+
+def _log(event: Mapping[str, Any], status: int, seconds: float) -> None:
+    """One line for each request. The gateway's own id is in its access log, too, which joins the two."""
+    gateway = event.get("requestContext", {})
+    logger.info(
+        "request answered",
+        method=gateway.get("http", {}).get("method"),
+        route=event.get("rawPath"),
+        status=status,
+        duration_ms=round(seconds * 1000),
+        caller=current.caller().id,
+        gateway_request_id=gateway.get("requestId"),
+    )
 
 
 def _unexpected(error: Exception) -> OstlerError:

@@ -128,6 +128,11 @@ _run: ContextVar[Invocation] = ContextVar("run")
 _caller: ContextVar["Caller"] = ContextVar("caller")
 
 
+def begin(nobody: "Caller") -> None:
+    """Until it is known who asks: never whoever asked before."""
+    _caller.set(nobody)
+
+
 def enter(run: Invocation, who: "Caller") -> None:
     _run.set(run)
     _caller.set(who)

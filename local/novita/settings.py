@@ -51,7 +51,7 @@ class Settings(Wire):
     paging_required: bool = False
     default_page_size: int = Field(default=10, ge=1)
     max_page_size: int = Field(default=0, ge=0)
-    price_as: Literal["number", "string"] = "number"
+    price_as: Literal["number", "string"] = "string"
     spot_price_as: Literal["number", "string"] = "string"
     region_names: Literal["plain", "suffixed"] = "suffixed"
     not_found_as: Literal[400, 404] = 400
@@ -64,7 +64,7 @@ class Settings(Wire):
     timestamps_present: bool = True
     inventory_state_present: bool = True
     template_times_as: Literal["createdAt", "createTime"] = "createdAt"
-    node_as: Literal["array", "object"] = "array"
+    node_as: Literal["array", "object"] = "object"
     spot_status_when_not_spot: str = ""
     blank_billing_mode: bool = False
     kind_required: bool = True

@@ -159,3 +159,29 @@ def test_what_the_sweep_does_about_an_instance_carries_its_id(harness: Harness, 
     harness.simulator.patch_instance(machine, status="running")
     harness.sweep()
     harness.settle()
+
+
+@pytest.mark.parametrize(
+    ("key", "path", "status", "who"),
+    [
+        (True, "/api/instances", 200, "key_"),
+        (False, "/api/instances", 401, "anonymous"),
+        (True, "/api/instances/inst_none", 404, "key_"),
+        (False, "/health", 200, "anonymous"),
+    ],
+)
+def test_each_request_leaves_one_line_that_the_gateways_own_id_joins_to_the_access_log(
+    harness: Harness, correlation_id: str, key: bool, path: str, status: int, who: str
+) -> None:
+    harness.call("GET", "/api/instances")  # whoever asked before is not taken for whoever asks now
+    headers = {"x-correlation-id": correlation_id, "x-request-id": "mine"}
+
+    with logged_by_function(harness) as lines:
+        harness.call("GET", path, headers=headers if key else {**headers, "authorization": "Bearer no"})
+
+    (line,) = (one for one in lines["api"] if one["message"] == "request answered")
+    assert (line["method"], line["route"], line["status"]) == ("GET", path, status)
+    assert (line["request_id"], line["correlation_id"]) == ("mine", correlation_id)
+    assert line["caller"].startswith(who)
+    assert line["duration_ms"] >= 0
+    assert line["gateway_request_id"] == "gateway"

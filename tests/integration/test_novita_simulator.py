@@ -122,9 +122,9 @@ def test_the_cheapest_offer_depends_on_how_it_is_paid(novita: Novita) -> None:
 @pytest.mark.parametrize(
     "reading",
     [
-        {"priceAs": "string", "spotPriceAs": "number", "regionNames": "plain"},
+        {"priceAs": "number", "spotPriceAs": "number", "regionNames": "plain"},
         {"notFoundAs": 404, "actionBodies": "none", "endpointInList": True},
-        {"actionBodies": "empty", "timestampsPresent": False, "nodeAs": "object"},
+        {"actionBodies": "empty", "timestampsPresent": False, "nodeAs": "array"},
         {"blankBillingMode": True, "templateTimesAs": "createTime", "pagingRequired": True},
     ],
 )

@@ -50,13 +50,7 @@ def test_it_starts_and_stops_and_comes_back_with_what_it_knew(copy: LocalCopy) -
     assert _living(copy) == [machine]
 
     copy.press_ctrl_c()
-    copy.launch(FRESH="1")
-
-    assert copy.exit_code() == 2
-    assert f"machines of ours live at the simulator: {machine}" in copy.output
-    assert copy.leaves_nothing()
-
-    copy.start(FRESH="force")
+    copy.start(FRESH="1")
 
     assert "the stack is created" in copy.lines
     assert _living(copy) == []
@@ -94,6 +88,12 @@ def test_an_older_version_is_not_moved_aside_while_real_machines_live(copy: Loca
         copy.start(RUN, **real)
         machine = novita.put_instance(name=f"mine-{_deployment(copy)}-{ULID}", status="running")
         copy.press_ctrl_c()
+
+        copy.launch(RUN, FRESH="1", **real)
+
+        assert copy.exit_code() == 2
+        assert f"machines of ours live at Novita: {machine['name']}" in copy.output
+
         (copy.state_dir / "version").unlink()
 
         copy.launch(RUN, **real)

@@ -33,9 +33,9 @@ def test_a_product_has_the_documented_fields(api: Api) -> None:
         "minLocalStorage": 0,
         "maxLocalStorage": 1000,
         "regions": ["CN-HK-01 (Hong Kong)", "US-CA-06 (California)"],
-        "price": 35000,
+        "price": "35000",
         "spotPrice": "18000",
-        "monthlyPrice": [{"price": 35000 * 720, "month": 1}],
+        "monthlyPrice": [{"price": str(35000 * 720), "month": 1}],
         "billingMethods": ["onDemand", "monthly", "spot"],
     }
 
@@ -119,7 +119,7 @@ def test_a_product_can_be_changed_by_hand(api: Api, sim: Simulator) -> None:
 
     shown = api.products()["4090.16c62g"]
 
-    assert (shown["price"], shown["spotPrice"], shown["availableDeploy"]) == (1, "2", False)
+    assert (shown["price"], shown["spotPrice"], shown["availableDeploy"]) == ("1", "2", False)
     assert shown["regions"] == ["AS-IN-01 (Mumbai)"]
 
 
@@ -128,7 +128,7 @@ def test_a_new_product_can_be_put_there(api: Api, sim: Simulator) -> None:
         "new.1", name="B200", cpuPerGpu=1, memoryPerGpu=1, price=5, spotPrice=4, regions=["US-CA-06"]
     )
 
-    assert api.products(productName="b200")["new.1"]["price"] == 5
+    assert api.products(productName="b200")["new.1"]["price"] == "5"
 
 
 def test_the_price_of_a_purchase_stays(api: Api, sim: Simulator) -> None:

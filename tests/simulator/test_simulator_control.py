@@ -139,7 +139,7 @@ def test_a_reset_empties_everything(api: Api, sim: Simulator) -> None:
     assert (sim.instances(), sim.calls(), sim.faults(), sim.inbox("a")) == ([], [], [], [])
     assert sim.settings()["bootSeconds"] == 10
     assert sim.now() != NOON
-    assert api.products()["4090.16c62g"]["price"] == 35000
+    assert api.products()["4090.16c62g"]["price"] == "35000"
 
 
 def test_answers_come_without_a_stall(api: Api) -> None:

@@ -5,13 +5,16 @@ from local.novita.templates import AUTHS, PRIVATE_IMAGE
 from tests.simulator.novita import Api, reason
 
 
-def test_prices_are_numbers_or_strings(api: Api, sim: Simulator) -> None:
-    sim.settings(priceAs="string", spotPriceAs="number")
+def test_prices_are_strings_or_numbers(api: Api, sim: Simulator) -> None:
+    strings = api.products()["4090.16c62g"]
 
-    shown = api.products()["4090.16c62g"]
+    sim.settings(priceAs="number", spotPriceAs="number")
+    numbers = api.products()["4090.16c62g"]
 
-    assert (shown["price"], shown["spotPrice"]) == ("35000", 18000)
-    assert shown["monthlyPrice"][0]["price"] == str(35000 * 720)
+    assert (strings["price"], strings["spotPrice"]) == ("35000", "18000")
+    assert strings["monthlyPrice"][0]["price"] == str(35000 * 720)
+    assert (numbers["price"], numbers["spotPrice"]) == (35000, 18000)
+    assert numbers["monthlyPrice"][0]["price"] == 35000 * 720
 
 
 def test_region_names_are_plain_or_suffixed(api: Api, sim: Simulator) -> None:
@@ -117,14 +120,14 @@ def test_template_times_have_two_names(api: Api, sim: Simulator) -> None:
     assert "createdAt" not in shown
 
 
-def test_node_is_an_array_or_an_object(api: Api, sim: Simulator) -> None:
+def test_node_is_an_object_or_an_array(api: Api, sim: Simulator) -> None:
     id_ = api.create()
-    array = api.instance(id_)["node"]
+    one = api.instance(id_)["node"]
 
-    sim.settings(nodeAs="object")
+    sim.settings(nodeAs="array")
 
-    assert array == [{"maxRootfsSize": 1000}]
-    assert api.instance(id_)["node"] == {"maxRootfsSize": 1000}
+    assert one == {"maxRootfsSize": 1000}
+    assert api.instance(id_)["node"] == [{"maxRootfsSize": 1000}]
 
 
 def test_spot_status_of_a_machine_that_is_not_spot(api: Api, sim: Simulator) -> None:

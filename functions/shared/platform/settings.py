@@ -23,7 +23,10 @@ def _number(kind: type, default: float, low: float, high: float, unit: str, abou
     def parse(given: str) -> float:
         value: float = kind(given)
         if not low <= value <= high:  # NaN fails this too
-            raise ValueError(f"must be between {low} and {high}")
+            # The earlier system counted in milliseconds: 30000 for half a minute.
+            meant = unit == "seconds" and value > high and value % 1000 == 0 and low <= value / 1000 <= high
+            hint = f"; it looks like milliseconds, and {value / 1000:g} seconds may be meant" if meant else ""
+            raise ValueError(f"must be between {low} and {high}{hint}")
         return value
 
     return text(default, about, by, parse, f"{low} to {high}", unit)

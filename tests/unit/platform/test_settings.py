@@ -33,6 +33,27 @@ def test_what_the_stack_sets_is_enough() -> None:
     assert settings.novita_api_base_url == "https://api.novita.ai/gpu-instance/openapi/v1"
 
 
+@pytest.mark.parametrize(
+    ("name", "given", "meant"),
+    [("NOVITA_READ_TIMEOUT", "30000", "30"), ("BOOT_MAX_WAIT", "600000", "600"), ("LIST_TTL", "2000", "2")],
+)
+def test_seconds_that_look_like_milliseconds_are_refused_with_that_hint(
+    name: str, given: str, meant: str
+) -> None:
+    found = problem(**{name: given})
+
+    assert name in found
+    assert f"it looks like milliseconds, and {meant} seconds may be meant" in found
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [("NOVITA_READ_TIMEOUT", "61"), ("NOVITA_READ_TIMEOUT", "90000000"), ("NOVITA_RATE_LIMIT", "20000")],
+)
+def test_other_numbers_out_of_bounds_have_no_such_hint(name: str, given: str) -> None:
+    assert "milliseconds" not in problem(**{name: given})
+
+
 # As the README documents them
 PROMISED: dict[str, Any] = {
     "purchase_max_wait": 3600,
