@@ -111,6 +111,40 @@ def test_nothing_is_bought_with_a_key_that_is_not_proven_and_everything_goes_on_
     assert len(live(harness)) == 3
 
 
+@pytest.mark.parametrize("count", [1, 3, pytest.param(30, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seconds", [600.0, pytest.param(10 * HOUR, marks=pytest.mark.soak)])
+def test_an_accounts_key_that_was_trusted_by_mistake_and_bought_a_machine_ends_nothing(
+    harness: Harness, count: int, seconds: float
+) -> None:
+    """Nothing is bought with an unproven key, so that an admin's mistaken word comes first."""
+    other = "key-of-another-account"
+    harness.simulator.settings(accounts={other: "another"})
+    instances = running(harness, count)
+    harness.put_secret("novita", other)
+    harness.restart()
+    assert harness.call("POST", "/api/sync", {"trustKey": True})[0] == 200
+    there = harness.create(name="there")
+    harness.run(120)
+    everybody_looks(harness, instances, seconds)
+    assert harness.record(there).status is Status.RUNNING
+    harness.put_secret("novita", "novita-key")
+    harness.restart()
+
+    everybody_looks(harness, instances, seconds)
+    harness.run(2 * HOUR)
+
+    assert {harness.record(one).status for one in instances} == {Status.RUNNING}
+    assert len(live(harness)) == count + 1
+    assert {call["path"].rpartition("/")[2] for call in harness.simulator.calls(method="POST")} == {"create"}
+    for one in instances:
+        history = harness.history(one)
+        assert (history.count("instance.missing"), history.count("instance.found")) == (1, 1)
+    assert harness.record(there).missing  # from here it cannot be seen
+    harness.simulator.patch_instance(machine_of(harness, there), account="")
+    harness.run(HOUR)
+    assert not harness.record(there).missing
+
+
 def test_a_delete_asked_for_under_an_unproven_key_is_not_called_done(harness: Harness) -> None:
     (instance_id,) = running(harness)
     with another_accounts_key(harness):
