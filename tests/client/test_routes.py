@@ -1,4 +1,4 @@
-"""The client against /openapi.json: every route has a method, every method a route, and no field is unknown."""
+"""The client against /openapi.json: every route has a method, every method a route, no field is unknown."""
 
 import inspect
 import json
