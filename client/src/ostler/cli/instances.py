@@ -19,8 +19,13 @@ if TYPE_CHECKING:
 
 _pass = click.pass_obj
 
+if TYPE_CHECKING:
+    _TextParam = click.ParamType[str]
+else:  # generic only in newer versions of click
+    _TextParam = click.ParamType
 
-class Duration(click.ParamType):
+
+class Duration(_TextParam):
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -64,7 +69,7 @@ _timeout = click.option("--timeout", type=Duration(), help="Give up after so lon
 @click.option("--wait", is_flag=True, help="Until it is up.")
 @_timeout
 @_pass
-def create(session: Session, name: str, product: str, template: str, wait: bool, **options: Any) -> None:
+def create(session: Session, /, name: str, product: str, template: str, wait: bool, **options: Any) -> None:
     """Buy a machine: says the price, asks, buys once."""
     fields = _create_fields(options)
     _show_price(session, product, {key: value for key, value in fields.items() if key != "webhookUrl"})
@@ -120,9 +125,9 @@ def _wait(session: Session, instance_id: str, name: str, wanted: str, timeout: s
     try:
         found = session.client.wait_until(instance_id, wanted, timeout=seconds, on_progress=note)
     except KeyboardInterrupt:
-        say(
-            f"No longer waiting; {name} goes on. Follow: ostler events -f {instance_id}   Delete: ostler rm {instance_id}"
-        )
+        say(f"No longer waiting; {name} goes on.")
+        say(f"  follow  ostler events -f {instance_id}")
+        say(f"  delete  ostler rm {instance_id}")
         raise SystemExit(INTERRUPTED) from None
     say(f"{name} is {found['status']} after {span(time.monotonic() - began)}.")
     session.show(found, _endpoints(found))
@@ -163,7 +168,8 @@ def _table(session: Session, found: list[Instance]) -> list[str]:
     rows = [["NAME", "STATUS", "MACHINE", "AGE", "$/H", "COST", "ENDS"]]
     for one in found:
         machine = " ".join(filter(None, (one.get("productName"), one.get("region"))))
-        spent = (one.get("cost") or {}).get("soFarUsd", "-")
+        cost = one.get("cost")
+        spent = cost["soFarUsd"] if cost else "-"
         age = span(ago(one["createdAt"]))
         rows.append([one["name"], one["status"], machine or "-", age, per_hour(one), str(spent), ends(one)])
     return table(rows, [why(one) for one in found], plain=session.plain)

@@ -49,7 +49,7 @@ class Session:
         if not living:
             fail(f"No instance is called {text}, and no id begins so.", "See: ostler ls", NOT_FOUND)
         ids = ", ".join(one["instanceId"] for one in living)
-        fail(f"{text} may be any of {len(living)}: {ids}.", "Give one of these ids.", USAGE)
+        return fail(f"{text} may be any of {len(living)}: {ids}.", "Give one of these ids.", USAGE)
 
     def show(self, value: Any, lines: Sequence[str]) -> None:
         """For programs as JSON, for people as lines; both on stdout."""

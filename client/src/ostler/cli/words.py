@@ -28,7 +28,8 @@ def seconds_of(text: str) -> int:
 
 def span(seconds: float) -> str:
     """The two largest units at most: `2 min 4 s`, `3 h`."""
-    left, parts = round(abs(seconds)), []
+    left = round(abs(seconds))
+    parts: list[str] = []
     for name, size in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
         if (many := left // size) and len(parts) < 2:
             parts.append(f"{many} {name}")
