@@ -49,7 +49,7 @@ def _complete(context: click.Context, _param: click.Parameter, begun: str) -> li
     return [one["name"] for one in found if one["name"].startswith(begun) and one["status"] != "terminated"]
 
 
-_one = click.argument("name", shell_complete=_complete)
+one_instance = click.argument("name", shell_complete=_complete)
 _timeout = click.option("--timeout", type=Duration(), help="Give up after so long (exit code 124).")
 
 
@@ -176,7 +176,7 @@ def _table(session: Session, found: list[Instance]) -> list[str]:
 
 
 @click.command()
-@_one
+@one_instance
 @_pass
 def show(session: Session, name: str) -> None:
     """Everything that is known of an instance."""
@@ -270,7 +270,7 @@ def rm(session: Session, names: tuple[str, ...], wait: bool, timeout: str | None
 
 
 @click.command()
-@_one
+@one_instance
 @click.option(
     "--for", "wanted", type=click.Choice(["up", "running", "ready", "stopped", "gone"]), default="up"
 )
@@ -289,7 +289,7 @@ _SSH = re.compile(
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
-@_one
+@one_instance
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @_pass
 def ssh(session: Session, name: str, command: tuple[str, ...]) -> None:
@@ -313,7 +313,7 @@ def ssh(session: Session, name: str, command: tuple[str, ...]) -> None:
 
 
 @click.command()
-@_one
+@one_instance
 @click.option("-f", "--follow", is_flag=True, help="And what comes, until it is gone or Ctrl-C.")
 @_pass
 def events(session: Session, name: str, follow: bool) -> None:
@@ -344,7 +344,7 @@ def events(session: Session, name: str, follow: bool) -> None:
 
 
 @click.command()
-@_one
+@one_instance
 @_pass
 def cost(session: Session, name: str) -> None:
     """What an instance has cost."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ostler.cli import instances, market
+from ostler.cli import instances, market, more
 from ostler.cli.session import FAILED, INTERRUPTED, Session, exit_code, explain, say
 
 
@@ -29,7 +29,7 @@ def cli(
     context.obj = Session(url, key, profile, as_json, yes)
 
 
-for command in (*instances.COMMANDS, *market.COMMANDS):
+for command in (*instances.COMMANDS, *more.COMMANDS, *market.COMMANDS):
     cli.add_command(command)
 
 
