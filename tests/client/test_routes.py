@@ -24,7 +24,7 @@ STILL_TO_COME = {
     "PUT /api/budgets/{}",
     "DELETE /api/budgets/{}",
 }
-# Fields that they bring, and requests of theirs; the same holds for them.
+# Fields that they bring; these are only allowed to be missing, so the list may be emptied when all are there.
 FIELDS_STILL_TO_COME = {
     "limits", "expiry", "protected", "endedBy", "cost", "owner", "onReclaim", "recoveries", "recovery",
     "networkVolumes", "envNames", "envs", "logs",
