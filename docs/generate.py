@@ -5,6 +5,8 @@ import sys
 from dataclasses import MISSING, fields
 from pathlib import Path
 
+import click
+
 from functions.api.app import build
 from functions.api.auth import scope_for
 from functions.api.responses import STATUS_OF
@@ -15,6 +17,7 @@ from functions.shared.platform.settings import Settings
 from local.paths import ROOT
 
 README, RUNBOOK = ROOT / "README.md", ROOT / "docs" / "runbook.md"
+CLI = ROOT / "docs" / "cli.md"
 
 
 def states() -> str:
@@ -64,7 +67,25 @@ def metrics() -> str:
     return "\n".join(rows)
 
 
+def commands() -> str:
+    """Every command with its options, from the command line itself."""
+    sys.path.insert(0, str(ROOT / "client" / "src"))  # a package of its own, not installed here
+    from ostler.cli.main import cli
+
+    return "\n\n".join(_command_help(cli, click.Context(cli, info_name="ostler", terminal_width=100)))
+
+
+def _command_help(command: click.Command, context: click.Context) -> list[str]:
+    sections = [f"## `{context.command_path}`\n\n```\n{command.get_help(context)}\n```"]
+    for name in command.list_commands(context) if isinstance(command, click.Group) else ():
+        inner = command.get_command(context, name)  # type: ignore[attr-defined]  # it is a group
+        below = click.Context(inner, info_name=name, parent=context, terminal_width=100)
+        sections += _command_help(inner, below)
+    return sections
+
+
 PARTS = {
+    CLI: {"commands": commands},
     README: {"routes": routes, "states": states, "errors": errors, "settings": settings},
     RUNBOOK: {"metrics": metrics},
 }

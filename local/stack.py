@@ -131,6 +131,8 @@ class LocalStack:
         self._say(f"the stack is {deploy(self.emulator, template, self.settings)}")
         self._put_credentials(webhook_secret)
         self._start_forwarder()
+        self.state.api_url.write_text(f"{self.api_url}\n")
+        self._cleanup.callback(self.state.api_url.unlink, missing_ok=True)
         self._ready = True
 
     def _run(self, program: SimulatorServer | Emulator) -> None:

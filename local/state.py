@@ -30,6 +30,7 @@ class StateDir:
         self.process_groups = self.path / "processes"
         self.deployment_id = self.path / "deployment"
         self.api_key = self.path / "api-key"
+        self.api_url = self.path / "api-url"  # there while the service answers, for `ostler`
         self.webhook_secret = self.path / "webhook-secret"
         self._version = self.path / "version"
         self._saved = self.path / "saved"

@@ -1,0 +1,96 @@
+"""Waiting for an instance: what it waits for, in words of a person, and what ends the wait."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ostler.errors import ApiError, InstanceFailed, OstlerError, Unavailable, Unreachable, WaitTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ostler.client import Ostler
+    from ostler.models import Instance
+
+# What can be waited for: the statuses that are it, and those from which it does not come by itself.
+GOALS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
+    "up": (
+        frozenset({"ready"}),
+        frozenset({"failed", "exited", "stopped", "stopping", "deleting", "terminated"}),
+    ),
+    "running": (
+        frozenset({"running", "health_checking", "ready"}),
+        frozenset({"failed", "exited", "stopped", "stopping", "deleting", "terminated"}),
+    ),
+    "ready": (
+        frozenset({"ready"}),
+        frozenset({"failed", "exited", "stopped", "stopping", "deleting", "terminated"}),
+    ),
+    "stopped": (frozenset({"stopped", "exited"}), frozenset({"failed", "deleting", "terminated"})),
+    "gone": (frozenset({"terminated"}), frozenset()),
+}
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a look showed; `problem` where there was no answer, and `instance` is then the last one seen."""
+
+    wanted: str
+    seconds: float
+    instance: Instance | None = None
+    problem: OstlerError | None = None
+
+    @property
+    def waiting_for(self) -> str:
+        """Why it is not there yet, as far as the service says; empty if there is no more to say."""
+        fault = self.instance.get("waitingFor") if self.instance else None
+        return fault["message"] if fault else ""
+
+
+def wait_until(
+    client: Ostler,
+    instance_id: str,
+    wanted: str = "up",
+    *,
+    timeout: float | None = None,
+    interval: float = 2.0,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Instance:
+    """Look until it is so. A lost connection or a service that is down for a moment only delays it."""
+    goal, dead_ends = GOALS[wanted]
+    clock, sleep = client.transport.clock, client.transport.sleep
+    began, seen = clock(), None
+    while True:
+        problem: OstlerError | None = None
+        pause = interval
+        try:
+            seen = client.get(instance_id, retry_for=0)
+            if _reached(client, seen, wanted, goal):
+                return seen
+            if seen["status"] in dead_ends:
+                raise InstanceFailed(seen, wanted)
+        except (Unreachable, Unavailable) as error:
+            problem = error
+            if isinstance(error, ApiError) and error.retry_after:
+                pause = min(max(interval, error.retry_after), 60.0)
+        seconds = clock() - began
+        if on_progress:
+            on_progress(Progress(wanted, seconds, seen, problem))
+        if timeout is not None and seconds + pause > timeout:
+            if seconds >= timeout:
+                raise WaitTimeout(instance_id, wanted, timeout, seen["status"] if seen else "")
+            pause = max(0.0, timeout - seconds)
+        sleep(pause)
+
+
+def _reached(client: Ostler, seen: Instance, wanted: str, goal: frozenset[str]) -> bool:
+    if seen["status"] in goal:
+        return True
+    if wanted != "up" or seen["status"] != "running" or "readyAt" not in seen:
+        return False
+    # Without a health check `running` is the end of it, but a start or restart may be about to check.
+    operation = seen.get("operationId")
+    if not operation:
+        return True
+    return client.operation(operation, retry_for=0)["status"] in ("completed", "failed")
