@@ -9,6 +9,7 @@ COMPILE = $(BIN)/uv pip compile -q --universal --python-version 3.11 --no-annota
 PINS := requirements.txt functions/requirements.txt
 BIN := .venv/bin
 READY := .venv/.ready
+NODE := .build/node
 # `make unit PYTHON=python3.12` must not touch the environment of everything else.
 VERSION = $(shell $(INTERPRETER) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 UNIT_VENV := $(if $(filter file,$(origin PYTHON)),.venv,.build/venv-$(VERSION))
@@ -31,7 +32,7 @@ TARGET = $(addprefix --profile ,$(PROFILE)) $(addprefix --region ,$(REGION)) $(a
 
 .DEFAULT_GOAL := help
 .PHONY: help run test unit matrix lint check soak synth bootstrap deploy smoke keys restore teardown bench lock \
-	readme clean
+	readme screens screenshots clean
 
 help: ## what there is
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -39,7 +40,7 @@ help: ## what there is
 run: $(READY) ## the whole service on this machine, on http://127.0.0.1:8080 (FRESH=1: without what it knew)
 	@exec $(BIN)/python -m local.run --stop-with-parent
 
-test: $(READY) ## every test but those of `make soak` (ARGS="-k name" for some)
+test: $(READY) $(NODE)/.ready ## every test but those of `make soak` (ARGS="-k name" for some)
 	@$(PYTEST) $(ARGS)
 
 unit: $(UNIT_VENV)/.ready ## the unit tests alone (PYTHON=python3.12: on another Python)
@@ -53,10 +54,11 @@ matrix: $(READY) ## the unit tests on every supported Python that is found
 		$(MAKE) --no-print-directory unit PYTHON="$$python" ARGS="-q $(ARGS)" || exit 1; \
 	done
 
-lint: $(READY) ## lint, format, types: what .pre-commit-config.yaml runs before each commit
+lint: $(READY) $(NODE)/.ready ## lint, format, types: what .pre-commit-config.yaml runs before each commit
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(NODE)/node_modules/.bin/tsc -p functions/api/page/jsconfig.json
 
 check: lint ## lint, format, types, tests
 	$(PYTEST) $(ARGS)
@@ -97,11 +99,24 @@ lock: $(READY) ## pin the dependencies of pyproject.toml anew
 	$(COMPILE) pyproject.toml -o functions/requirements.txt
 	$(COMPILE) --group pyproject.toml:dev -c functions/requirements.txt -o requirements.txt
 
-readme: $(READY) ## write the parts of README and runbook that are made from the code
+readme: $(READY) ## write the parts of the documents that are made from the code
 	@$(BIN)/python -m docs.generate
+
+screens: $(READY) ## what `ostler` shows, kept for the documents anew
+	@OSTLER_RECORD=1 $(BIN)/pytest -q tests/e2e/test_command_line_in_use.py
+	@$(BIN)/python -m docs.generate
+
+screenshots: $(READY) $(NODE)/.ready ## the pictures in docs/images, from the running page
+	@$(BIN)/python -m tests.browser.screenshots
 
 clean: ## remove what was built; what `make run` keeps in .local stays
 	rm -rf .venv .build cdk.out .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+# The page's type checker, a browser and axe-core, as package-lock.json pins them; nothing of it ships.
+$(NODE)/.ready: tests/browser/package.json tests/browser/package-lock.json
+	@mkdir -p $(NODE) && cp $^ $(NODE)/
+	@cd $(NODE) && npm ci --silent --ignore-scripts --no-audit --no-fund
+	@touch $@
 
 %/.ready: $(PINS)
 	@$(INTERPRETER) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

@@ -25,7 +25,8 @@ def build(code: Path, context: dict[str, object] | None = None, outdir: str | No
     service = OstlerStack(app, options.name, asset=code, options=options)
     if options.edge == "cloudfront":
         service.add_dependency(RateRules(app, options.edge_name, options=options))
-    WatchStack(app, options.watch_name, service=service, options=options)
+    if options.watch != "off":
+        WatchStack(app, options.watch_name, service=service, options=options)
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     return app
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from bench import fleet, polling
+from bench import bill, command_line, creating, fleet, polling
 
 if __name__ == "__main__":
-    sys.exit(fleet.main() or polling.main())
+    sys.exit(any([bill.main(), command_line.main(), creating.main(), fleet.main(), polling.main()]))

@@ -1,7 +1,9 @@
 """The parts of the documents that are made from the code: `make readme` writes them, a test compares them."""
 
 import json
+import re
 import sys
+from collections.abc import Callable
 from dataclasses import MISSING, fields
 from pathlib import Path
 
@@ -16,8 +18,9 @@ from functions.shared.platform.observability import METRICS
 from functions.shared.platform.settings import Settings
 from local.paths import ROOT
 
-README, RUNBOOK = ROOT / "README.md", ROOT / "docs" / "runbook.md"
-CLI = ROOT / "docs" / "cli.md"
+README, SCREENS = ROOT / "README.md", ROOT / "docs" / "screens"
+REFERENCE, RUNBOOK, CLI = (ROOT / "docs" / name for name in ("reference.md", "runbook.md", "cli.md"))
+FIVE_MINUTES = ROOT / "docs" / "guides" / "five-minutes.md"
 
 
 def states() -> str:
@@ -84,9 +87,31 @@ def _command_help(command: click.Command, context: click.Context) -> list[str]:
     return sections
 
 
-PARTS = {
+def screen(name: str, *commands: str) -> Callable[[], str]:
+    """What a test of the deployed service saw (`make screens`); of these commands alone, if any are named."""
+
+    def shown() -> str:
+        parts = re.split(r"(?m)\n\n(?=^\$ )", (SCREENS / f"{name}.txt").read_text().rstrip())
+        wanted = [one for one in parts if not commands or one.removeprefix("$ ostler ").startswith(commands)]
+        return "```text\n" + "\n\n".join(wanted) + "\n```"
+
+    return shown
+
+
+PARTS: dict[Path, dict[str, Callable[[], str]]] = {
+    README: {
+        "round trip": screen("round-trip", "create", "ls", "rm"),
+        "round trip by curl": screen("curl"),
+    },
+    FIVE_MINUTES: {
+        "life": screen("round-trip"),
+        "waiting": screen("no-room"),
+        "failing": screen("failed-pull"),
+        "losing": screen("lost-connection"),
+        "outage": screen("novita-down"),
+    },
     CLI: {"commands": commands},
-    README: {"routes": routes, "states": states, "errors": errors, "settings": settings},
+    REFERENCE: {"routes": routes, "states": states, "errors": errors, "settings": settings},
     RUNBOOK: {"metrics": metrics},
 }
 

@@ -1,8 +1,7 @@
 """The topic that alarms are published to, and who subscribes."""
 
-from aws_cdk import RemovalPolicy, Stack
+from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
@@ -14,23 +13,9 @@ class AlarmTopic(Construct):
     def __init__(self, scope: Construct, construct_id: str, *, email: str) -> None:
         super().__init__(scope, construct_id)
         ours = {"StringEquals": {"aws:SourceAccount": Stack.of(self).account}}
-        # A key of our own: alarms may not use the one that AWS keeps for SNS, and would be lost.
-        key = kms.Key(
-            self,
-            "Key",
-            description="Ostler: alarms on their way",
-            enable_key_rotation=True,
-            removal_policy=RemovalPolicy.DESTROY,
-        )
-        key.add_to_resource_policy(
-            iam.PolicyStatement(
-                actions=["kms:Decrypt", "kms:GenerateDataKey*"],
-                principals=[CLOUDWATCH],
-                resources=["*"],
-                conditions=ours,
-            )
-        )
-        self.topic = sns.Topic(self, "Topic", master_key=key, enforce_ssl=True)
+        # Without a key: alarms may not use the one that AWS keeps for SNS, and would be lost. One of our own
+        # costs a dollar a month, for names of alarms and numbers.
+        self.topic = sns.Topic(self, "Topic", enforce_ssl=True)
         # A policy of its own takes the place of the one that lets the account's alarms in.
         self.topic.add_to_resource_policy(
             iam.PolicyStatement(

@@ -1,4 +1,9 @@
-"""What needs a person: each alarm by the name that its chapter in docs/runbook.md has."""
+"""What needs a person: each alarm by the name that its chapter in docs/runbook.md has.
+
+There is one for each effect, and none for its causes: a function that crashes, or that Lambda refuses to run,
+shows as late steps (create, monitor, startup), late webhooks or events, dead letters that are not stored, a
+silent reconciler, or errors at the gateway.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,9 +20,8 @@ NAMESPACE = "Ostler"
 AT_LEAST = cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD
 BELOW = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
 
-# What no data means: nothing happened; or nothing was measured, so the state stays; or that is the alarm.
+# What no data means: nothing happened, since a number of 0 is not written; or that is the alarm.
 FINE = cloudwatch.TreatMissingData.NOT_BREACHING
-AS_BEFORE = cloudwatch.TreatMissingData.IGNORE
 BAD = cloudwatch.TreatMissingData.BREACHING
 
 
@@ -81,7 +85,6 @@ OURS = (
         statistic="Maximum",
         of=3,
         among=3,
-        missing=AS_BEFORE,
     ),
     # 10 of 15 minutes: between two openings there may be a moment in which nobody has asked yet.
     Rule(
@@ -92,14 +95,12 @@ OURS = (
         period=Duration.minutes(1),
         of=10,
         among=15,
-        missing=AS_BEFORE,
     ),
     Rule(
         name="Orphans",
         means="A machine with our mark bills, and no record knows it.",
         metric="Orphans",
         statistic="Maximum",
-        missing=AS_BEFORE,
     ),
     Rule(
         name="Missing",
@@ -112,6 +113,11 @@ OURS = (
         means="Novita has refused for ten minutes to stop or delete a machine, which bills on.",
         metric="Stuck",
         statistic="Maximum",
+    ),
+    Rule(
+        name="RecoveryFailed",
+        means="A spot machine was taken away, and was neither started again nor replaced in time.",
+        metric="RecoveriesFailed",
     ),
     Rule(
         name="DeletionsHeld",
@@ -148,7 +154,6 @@ OURS = (
         threshold=900,
         of=2,
         among=2,
-        missing=AS_BEFORE,
     ),
     # Now and then the stream's message is lost and the sweep makes it good; again and again, it does not.
     Rule(
@@ -163,6 +168,28 @@ OURS = (
         name="AccountRefused",
         means="Novita refuses our key, or there is no money left.",
         metric="AccountRefusals",
+    ),
+    # Asked of Novita every five minutes, while anything costs money.
+    Rule(
+        name="BalanceLow",
+        means="The money at Novita does not last for a day at the present rate.",
+        metric="BalanceLow",
+        period=Duration.minutes(15),
+    ),
+    # Judged every five minutes at the latest.
+    Rule(
+        name="BudgetPassed",
+        means="A budget is spent.",
+        metric="BudgetsPassed",
+        statistic="Maximum",
+        period=Duration.minutes(15),
+    ),
+    # Once a day for each machine.
+    Rule(
+        name="BillDiffers",
+        means="Novita bills a machine by more than 10 % and 1 USD otherwise than we count.",
+        metric="BillsDiffer",
+        period=Duration.hours(1),
     ),
     Rule(
         name="ServerErrors",
@@ -185,37 +212,16 @@ def of_aws(service: OstlerStack) -> Iterator[Rule]:
         of=2,
         among=3,
     )
-    for name, queue in service.queues.work.items():
-        # A message may be delayed by 15 minutes, and be hidden for 12 more by a crash.
-        yield Rule(
-            name=f"OldestMessage-{name}",
-            means=f"Messages wait in the queue {name} for more than half an hour.",
-            namespace="AWS/SQS",
-            metric="ApproximateAgeOfOldestMessage",
-            dimensions={"QueueName": queue.queue_name},
-            statistic="Maximum",
-            threshold=1800,
-            of=2,
-            among=2,
-        )
-    for name, function in service.functions.items():
-        # One crash is made good by the next message or sweep; three in a quarter of an hour are no accident.
-        yield Rule(
-            name=f"FunctionErrors-{name}",
-            means=f"The function {name} crashes or runs out of time.",
-            namespace="AWS/Lambda",
-            metric="Errors",
-            dimensions={"FunctionName": function.function_name},
-            period=Duration.minutes(15),
-            threshold=3,
-        )
-    # Consumers that are throttled only wait; callers and the sweep do not.
-    for name in ("api", "reconcile"):
-        yield Rule(
-            name=f"Throttles-{name}",
-            means=f"Lambda refuses to run {name}: the account's concurrency is used up.",
-            namespace="AWS/Lambda",
-            metric="Throttles",
-            dimensions={"FunctionName": service.functions[name].function_name},
-            threshold=3,
-        )
+    # Steps that wait raise StepsLate, by the records themselves; a webhook has no other clock. A message may
+    # be delayed by 15 minutes, and be hidden for 12 more by a crash.
+    yield Rule(
+        name="WebhooksLate",
+        means="Webhooks wait in their queue for more than half an hour.",
+        namespace="AWS/SQS",
+        metric="ApproximateAgeOfOldestMessage",
+        dimensions={"QueueName": service.queues.work["webhook"].queue_name},
+        statistic="Maximum",
+        threshold=1800,
+        of=2,
+        among=2,
+    )

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from infra import page
 from infra.interpreter import find_python
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -54,10 +55,19 @@ def build(folder: Path = ASSET, target: Target = LAMBDA, sources: Path = SOURCES
         with _replaced(folder) as staging:
             shutil.copytree(dependencies, staging, dirs_exist_ok=True)
             shutil.copytree(sources, staging / "functions", ignore=NEVER_SHIPPED)
+            _put_page_together(sources, staging / "functions")
             _finish(staging, "functions", compiler)
         # An asset that could not be compiled works, but is built again until it can be.
         stamp.write_text(wanted if compiler else "")
     return folder
+
+
+def _put_page_together(sources: Path, shipped: Path) -> None:
+    """One document takes the place of what it is made of."""
+    if (sources / page.FOLDER).is_dir():
+        shutil.rmtree(shipped / page.FOLDER)
+        (shipped / page.FOLDER).mkdir()
+        (shipped / page.FOLDER / page.DOCUMENT).write_text(page.assemble(sources / page.FOLDER), "utf-8")
 
 
 def _dependencies(beside: Path, target: Target, requirements: Path, compiler: str | None) -> Path:
@@ -116,9 +126,9 @@ def _shipped(sources: Path) -> list[Path]:
 
 
 def _digest(target: Target, files: list[Path]) -> str:
-    """Over the files, and over this one: how they are built matters as much."""
+    """Over the files, and over how they are built, which matters as much."""
     digest = hashlib.sha256(repr(target).encode())
-    for file in [*sorted(files), Path(__file__)]:
+    for file in [*sorted(files), Path(__file__), Path(page.__file__)]:
         digest.update(f"{file} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
     return digest.hexdigest()
 

@@ -88,7 +88,12 @@ def _buying(ours: Metrics) -> list[cloudwatch.IWidget]:
     return [
         _graph("Accepted and rented", ours.one("InstancesAccepted"), right=[ours.one("Machines", "Maximum")]),
         _graph("Purchases", ours.by("Purchases", "outcome")),
-        _graph("Failures", ours.by("InstancesFailed", "code"), right=[ours.one("IllegalMoves")]),
+        _graph(
+            "Failures",
+            ours.by("InstancesFailed", "code"),
+            ours.one("RecoveriesFailed"),
+            right=[ours.one("IllegalMoves")],
+        ),
         _graph(
             "Machines that do not fit",
             ours.one("Orphans", "Maximum"),
@@ -96,6 +101,12 @@ def _buying(ours: Metrics) -> list[cloudwatch.IWidget]:
             ours.one("Missing", "Maximum"),
             ours.one("Stuck", "Maximum"),
             ours.one("DeletionsHeld", "Maximum"),
+        ),
+        _graph(
+            "Money",
+            ours.one("BalanceLow"),
+            ours.one("BudgetsPassed", "Maximum"),
+            ours.one("BillsDiffer"),
         ),
     ]
 

@@ -14,10 +14,14 @@ _NOVITA = f"{_LOOKS} api reconcile"
 _STEPS = f"{_NOVITA} startup"
 _RULES = f"{_STEPS} dead_letters"
 
+# What is watched says what is measured: a metric that nobody looks at costs as much as any other.
+METRICS_OF = {"off": "off", "alarms": "alarms", "full": "all"}
+
 # Who reads a setting; the same as the functions' own table, which is not imported here but compared.
 READ_BY = {
     "TABLE_NAME": "all",
     "LOG_LEVEL": "all",
+    "METRICS": "all",
     "SERVICE_NAME": "all",
     "TOPIC_ARN": "announce",
     "CREATE_QUEUE_URL": _RULES,
@@ -36,7 +40,17 @@ READ_BY = {
     "SETTLE_SECONDS": _RULES,
     "GONE_CONFIRM_SECONDS": _RULES,
     "VANISHED_AFTER": _RULES,
+    "EXPIRY_NOTICE": _RULES,
+    "DEFAULT_STOP_AFTER": "api",
+    "DEFAULT_DELETE_AFTER": "api",
+    "DEFAULT_IDLE_STOP_AFTER": "api",
+    "DEFAULT_DELETE_AFTER_STOPPED": "api",
+    "MAX_STOP_AFTER": "api",
+    "MAX_LIFETIME": "api",
+    "MAX_IDLE_STOP_AFTER": "api",
+    "MAX_DELETE_AFTER_STOPPED": "api",
     "PURCHASE_LEASE_SECONDS": "create",
+    "MAX_HOURLY_USD": _RULES,
     "SWEEP_GRACE_SECONDS": "api reconcile",
     "SWEEP_MAX_REPAIRS": "api reconcile",
     "RESEND_SECONDS": "api reconcile",
@@ -101,6 +115,7 @@ def environments(
         "NOVITA_SECRET_ID": secrets.novita_arn,
         "WEBHOOK_SECRET_ID": secrets.webhook_arn,
         "SERVICE_NAME": options.service,
+        "METRICS": METRICS_OF[options.watch],
         "AUTH": options.auth,
         **({"ORIGIN_SECRET_ID": edge.secret_arn} if edge else {}),
     }

@@ -1,4 +1,4 @@
-"""The stack beside the service: alarms, whom they wake, and a dashboard."""
+"""The stack beside the service: alarms, whom they wake, and, if chosen, a dashboard."""
 
 from aws_cdk import CfnOutput, Stack
 from aws_cdk import aws_cloudwatch_actions as actions
@@ -23,5 +23,6 @@ class WatchStack(Stack):
         for alarm in alarms:
             alarm.add_alarm_action(actions.SnsAction(topic))
             alarm.add_ok_action(actions.SnsAction(topic))
-        Dashboard(self, "Page", service=service, options=options, alarms=alarms)
+        if options.watch == "full":
+            Dashboard(self, "Page", service=service, options=options, alarms=alarms)
         CfnOutput(self, "AlarmTopicArn", value=topic.topic_arn)

@@ -11,6 +11,7 @@ from aws_cdk.aws_logs import RetentionDays
 
 AUTH_MODES = ("keys", "iam", "jwt")
 EDGES = ("none", "cloudfront")
+WATCHES = ("off", "alarms", "full")
 STAGE = re.compile(r"[a-z][a-z0-9]{0,15}")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 DEFAULTS = {
@@ -25,6 +26,7 @@ DEFAULTS = {
     "auth": "keys",
     "reserveReconcile": 0,
     "edge": "none",
+    "watch": "alarms",
     "edgeRateLimit": 1000,
 }
 SETTING_NAME = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
@@ -52,6 +54,7 @@ class Options:
     throttle_rate: int
     reserve_reconcile: int
     edge: str
+    watch: str
     edge_rate_limit: int
     domain_name: str
     certificate_arn: str
@@ -92,6 +95,7 @@ class Options:
             throttle_rate=_whole("throttleRate", context("throttleRate"), 1, 10000),
             reserve_reconcile=_whole("reserveReconcile", context("reserveReconcile"), 0, 10),
             edge=_edge(context("edge"), auth),
+            watch=_one_of("watch", context("watch"), WATCHES),
             # 10 is the least that WAF takes.
             edge_rate_limit=_whole("edgeRateLimit", context("edgeRateLimit"), 10, 2_000_000_000),
             domain_name=_domain("domainName", context("domainName"), context("certificateArn")),

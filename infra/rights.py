@@ -20,6 +20,9 @@ WRITES = "PutItem UpdateItem DeleteItem BatchWriteItem"
 WRITTEN_BY = {
     "key#*": "",
     "budget#*": "api",
+    "cap#*": "api create monitor startup reconcile dead_letters",  # with the records that they count
+    # Written with an instance's record, and summed by the sweep.
+    "costs#*": "api create monitor startup reconcile dead_letters",
     "switch#*": "api",  # an admin's, by which purchases are paused
     # The mark of our machines, made once by whoever needs it first; the others come after a purchase.
     "deployment": "api create reconcile",
@@ -38,7 +41,8 @@ def rights(table: Table, queues: Queues, topic: Topic, secrets: Secrets, edge: E
     # Its purchases, who else is due, and whether there were machines before a Novita key that is new.
     read_purchases = query(table.arn, *table.index_arns("due", "fleet"))
     give_up = allow("sqs", "SendMessage", queues.dead.queue_arn)  # what failed for the last time
-    steps = [read_write, read_purchases, send_steps, give_up, read_novita_key]
+    count = allow("dynamodb", "BatchGetItem", table.arn)  # what is committed, where a cap is new
+    steps = [read_write, count, read_purchases, send_steps, give_up, read_novita_key]
 
     given = {
         "api": [
@@ -51,7 +55,7 @@ def rights(table: Table, queues: Queues, topic: Topic, secrets: Secrets, edge: E
             *([allow("secretsmanager", "GetSecretValue", edge.secret_arn)] if edge else []),
         ],
         "create": [*steps, consume(queues, "create")],
-        "monitor": [*steps, consume(queues, "monitor")],
+        "monitor": [*steps, _stops_the_unused(table), consume(queues, "monitor")],
         "startup": [read_write, send_steps, give_up, consume(queues, "startup")],
         "webhook": [
             allow("dynamodb", "GetItem UpdateItem", table.arn),
@@ -63,7 +67,7 @@ def rights(table: Table, queues: Queues, topic: Topic, secrets: Secrets, edge: E
         "reconcile": [
             read_write,
             allow("dynamodb", "BatchGetItem", table.arn),
-            query(*table.index_arns("due", "status", "fleet")),
+            query(table.arn, *table.index_arns("due", "status", "fleet")),
             send_all,
             allow("sqs", "GetQueueAttributes", queues.dead.queue_arn),  # how many wait to be stored
             read_novita_key,
@@ -81,6 +85,11 @@ def rights(table: Table, queues: Queues, topic: Topic, secrets: Secrets, edge: E
         ],
     }
     return {function: [*allowed, *guard(function, table)] for function, allowed in given.items()}
+
+
+def _stops_the_unused(table: Table) -> iam.PolicyStatement:
+    """A stop for idleness holds only if nobody has noted a use since."""
+    return allow("dynamodb", "ConditionCheckItem", table.arn)
 
 
 def guard(function: str, table: Table) -> list[iam.PolicyStatement]:

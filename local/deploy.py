@@ -17,6 +17,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from infra import page
 from local.emulator import ACCOUNT, REGION, Emulator
 from local.paths import FUNCTIONS, ROOT
 from local.template import adapt_template, minify
@@ -103,7 +104,7 @@ def _source_files() -> list[Path]:
 
 def _code_key() -> str:
     """Named after the sources, as compiled code is not the same bytes each time."""
-    digest = hashlib.sha256(sys.version.encode())
+    digest = hashlib.sha256(sys.version.encode() + Path(page.__file__).read_bytes())
     for file in _source_files():
         digest.update(f"{file.relative_to(ROOT)}\0".encode() + file.read_bytes() + b"\0")
     return f"{digest.hexdigest()}.zip"
@@ -116,7 +117,11 @@ def _zip_code() -> bytes:
         zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped,
         tempfile.TemporaryDirectory() as folder,
     ):
+        document = page.assemble(FUNCTIONS / page.FOLDER).encode()
+        _add_to_zip(zipped, FUNCTIONS.relative_to(ROOT) / page.FOLDER / page.DOCUMENT, document)
         for file in _source_files():
+            if (FUNCTIONS / page.FOLDER) in file.parents:
+                continue
             name = file.relative_to(ROOT)
             _add_to_zip(zipped, name, file.read_bytes())
             if file.suffix == ".py":

@@ -56,6 +56,7 @@ def _welcome(stack: LocalStack) -> None:
     novita = f"real, {stack.novita_url}" if stack.real_novita else f"simulated, {stack.novita_url}"
     simulator_log = "" if stack.real_novita else f", {display_path(stack.state.log('simulator'))}"
     _say(f"""
+  the page          {stack.api_url}/#key={stack.api_key}
   API, docs         {stack.api_url}  {stack.api_url}/docs
   API key           {stack.api_key} (in {key_file})
   Novita            {novita}

@@ -1,6 +1,7 @@
 """API keys: made, listed and revoked. A key is 256 random bits; the table keeps only its SHA-256.
 
 make keys ARGS="create --name ci --scopes read,write"     (or python -m ops.keys create …)
+make keys ARGS="create --name team --scopes write --max-instances 10 --max-hourly-usd 5"
 make keys ARGS=list
 make keys ARGS="revoke key_0123456789ab"
 
@@ -15,6 +16,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from boto3.dynamodb.conditions import Key
@@ -23,6 +25,7 @@ from ops.command import command
 from ops.target import parse_target, target_parser
 
 SCOPES = ("read", "write", "admin")
+_MICROS = 1_000_000  # of a dollar: the table has whole numbers
 KEY_FORMAT = re.compile(r"ost_[A-Za-z0-9_-]{43}")
 
 
@@ -33,6 +36,14 @@ class ApiKey:
     scopes: tuple[str, ...]
     created_at: str
     revoked_at: str = ""
+    max_instances: int | None = None
+    max_hourly_usd: Decimal | None = None
+
+    @property
+    def caps(self) -> str:
+        """As people read them."""
+        caps = {"instances": self.max_instances, "USD an hour": self.max_hourly_usd}
+        return ", ".join(f"at most {most} {of}" for of, most in caps.items() if most is not None)
 
 
 def new_key() -> str:
@@ -40,14 +51,25 @@ def new_key() -> str:
 
 
 def create_key(
-    table: Any, *, name: str, scopes: Iterable[str], key: str, key_id: str | None = None
+    table: Any,
+    *,
+    name: str,
+    scopes: Iterable[str],
+    key: str,
+    key_id: str | None = None,
+    max_instances: int | None = None,
+    max_hourly_usd: Decimal | None = None,
 ) -> ApiKey:
     created = ApiKey(
         id=key_id or f"key_{secrets.token_hex(6)}",
         name=name,
         scopes=tuple(scope for scope in SCOPES if scope in set(scopes)),
         created_at=_now(),
+        max_instances=max_instances,
+        max_hourly_usd=max_hourly_usd,
     )
+    micros = None if max_hourly_usd is None else int(max_hourly_usd * _MICROS)
+    caps = {"maxInstances": max_instances, "maxHourlyMicros": micros}
     table.put_item(
         Item={
             "pk": key_pk(key),
@@ -59,6 +81,7 @@ def create_key(
             "createdAt": created.created_at,
             "lookup": "keys",
             "id": created.id,
+            **{name: most for name, most in caps.items() if most is not None},
         }
     )
     return created
@@ -67,7 +90,13 @@ def create_key(
 def list_keys(table: Any) -> list[ApiKey]:
     return [
         ApiKey(
-            item["keyId"], item["name"], tuple(item["scopes"]), item["createdAt"], item.get("revokedAt", "")
+            item["keyId"],
+            item["name"],
+            tuple(item["scopes"]),
+            item["createdAt"],
+            item.get("revokedAt", ""),
+            int(item["maxInstances"]) if "maxInstances" in item else None,
+            item["maxHourlyMicros"] / _MICROS if "maxHourlyMicros" in item else None,
         )
         for item in _query(table, Key("lookup").eq("keys"))
     ]
@@ -126,6 +155,8 @@ def parse_arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
     create = commands.add_parser("create", help="make a key and show it once")
     create.add_argument("--name", required=True, help="whose it is")
     create.add_argument("--scopes", required=True, type=_scopes, help="some of read,write,admin")
+    create.add_argument("--max-instances", type=_instances, help="so many instances of its own at once")
+    create.add_argument("--max-hourly-usd", type=_usd, help="so much may they cost an hour, together")
     commands.add_parser("list", help="who has keys")
     commands.add_parser("revoke", help="end a key").add_argument("key_id")
     return parser.parse_args()
@@ -133,14 +164,22 @@ def parse_arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
 
 def run(arguments: argparse.Namespace, table: Any) -> int:
     if arguments.command == "create":
-        return _create(table, arguments.name, arguments.scopes)
+        return _create(table, arguments)
     return _list(table) if arguments.command == "list" else _revoke(table, arguments.key_id)
 
 
-def _create(table: Any, name: str, scopes: tuple[str, ...]) -> int:
+def _create(table: Any, arguments: argparse.Namespace) -> int:
     key = new_key()
-    created = create_key(table, name=name, scopes=scopes, key=key)
-    print(f"{created.id} ({', '.join(created.scopes)}). This is the only time it is shown:", file=sys.stderr)
+    created = create_key(
+        table,
+        name=arguments.name,
+        scopes=arguments.scopes,
+        key=key,
+        max_instances=arguments.max_instances,
+        max_hourly_usd=arguments.max_hourly_usd,
+    )
+    may = "; ".join(filter(None, (", ".join(created.scopes), created.caps)))
+    print(f"{created.id} ({may}). This is the only time it is shown:", file=sys.stderr)
     print(key)
     return 0
 
@@ -148,7 +187,8 @@ def _create(table: Any, name: str, scopes: tuple[str, ...]) -> int:
 def _list(table: Any) -> int:
     for key in list_keys(table):
         revoked = f"  revoked {key.revoked_at}" if key.revoked_at else ""
-        print(f"{key.id}  {key.created_at}  {','.join(key.scopes):16}  {key.name}{revoked}")
+        caps = f"  ({key.caps})" if key.caps else ""
+        print(f"{key.id}  {key.created_at}  {','.join(key.scopes):16}  {key.name}{caps}{revoked}")
     return 0
 
 
@@ -158,6 +198,22 @@ def _revoke(table: Any, key_id: str) -> int:
         return 0
     print(f"There is no active key {key_id}.", file=sys.stderr)
     return 1
+
+
+def _instances(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError("must be a whole number, 0 or more")
+    return int(text)
+
+
+def _usd(text: str) -> Decimal:
+    try:
+        usd = Decimal(text)
+    except InvalidOperation:
+        raise argparse.ArgumentTypeError("must be an amount, like 12.50") from None
+    if not usd.is_finite() or usd < 0 or usd * _MICROS % 1:
+        raise argparse.ArgumentTypeError("must be 0 or more, with at most 6 decimals")
+    return usd
 
 
 def _scopes(text: str) -> tuple[str, ...]:

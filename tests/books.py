@@ -5,14 +5,17 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from functions.shared.domain.ids import read_mark
 from functions.shared.domain.instance.record import Action, Instance
 from functions.shared.domain.instance.status import Status
 from functions.shared.stores.instances import read_event, read_operation, read_purchase, read_record
+from functions.shared.stores.ledger import read_line
 from functions.shared.stores.table import UNREADABLE, moment, unmarshal
 from local.novita.client import Simulator
+from tests.costs import WITHIN, Now, wrong_costs
 from tests.unasked import End, History, unasked
 
 _MACHINE = frozenset(Status) - {Status.CREATING, Status.FAILED, Status.DELETING, Status.TERMINATED}
@@ -59,16 +62,25 @@ def books_of(items: Iterable[dict[str, Any]]) -> Books:
                 books.histories[item["instanceId"]].operations.append(read_operation(item))
             case "orphan":
                 books.orphans[item["pk"].removeprefix("orphan#")] = moment(item["firstSeen"])
+            case "cost":
+                books.histories[item["pk"]].lines.append(read_line(item))
+            case "costEntry":
+                books.histories[item["sk"].split("#")[1]].day_usd.append(Decimal(item["usd"]))
             case "deployment":
                 books.deployment = item["id"]
     return books
 
 
 def assert_books_balance(
-    simulator: Simulator, dynamodb: Any, table_name: str, orphan_age: timedelta | None = None
+    simulator: Simulator,
+    dynamodb: Any,
+    table_name: str,
+    orphan_age: timedelta | None = None,
+    costs_within: timedelta = WITHIN,
 ) -> None:
-    """Each instance that should have a machine has exactly one, nothing else of ours lives, and no machine
-    was told to end that nobody had asked to end. `orphan_age`: where orphans are deleted, and after that."""
+    """Each instance that should have a machine has exactly one, nothing else of ours lives, no machine was
+    told to end that nobody had asked to end, and each is counted when it is billed. `orphan_age`: where
+    orphans are deleted, and after that."""
     books = books_of(read_items(dynamodb, table_name))
     records = books.records.values()
     unrest = [f"{record.id} is {record.status}" for record in records if not record.at_rest]
@@ -82,6 +94,8 @@ def assert_books_balance(
     }
     assert live == expected, f"live at Novita: {live}; expected: {expected}"
     assert not (unexplained := list(unasked_ends(machines, books, orphan_age))), unexplained
+    now = Now(datetime.fromtimestamp(simulator.now(), UTC), costs_within)
+    assert not (miscounted := list(wrong_costs(machines, books.histories, now))), miscounted
 
 
 def unasked_ends(

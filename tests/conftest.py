@@ -20,7 +20,10 @@ settings.load_profile("untimed")
 
 # Of the tests on the deployed template; the others there share a second stack.
 ON_THE_FIRST_STACK = ("operating", "transitions", "smoke", "unclear_purchases", "reading", "telling")
-FIRST_OF_ALL = ("first stack", "second stack", "infra", "tests/local", "tests/integration", "tests/simulator")
+FIRST_OF_ALL = (
+    *("first stack", "second stack", "browser", "infra"),
+    *("tests/local", "tests/integration", "tests/simulator"),
+)
 
 
 def unit(nodeid: str) -> str:
@@ -30,7 +33,7 @@ def unit(nodeid: str) -> str:
         return "infra"
     if file.parent.name == "e2e" and name not in ("gateway_authorizers", "two_stages"):
         return "first stack" if name in ON_THE_FIRST_STACK else "second stack"
-    return str(file)
+    return "browser" if file.parent.name == "browser" else str(file)
 
 
 settings.register_profile("untimed", deadline=None)  # how long an example takes depends on who else is busy

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from decimal import Decimal
 
 from functions.shared.domain.instance.record import (
     Action,
@@ -11,6 +12,7 @@ from functions.shared.domain.instance.record import (
     Operation,
     Purchase,
 )
+from functions.shared.domain.money.ledger import Line
 
 # Between what we note and what Novita does: how far clocks may be apart, and how long a step may still be
 # under way that was overtaken.
@@ -46,11 +48,14 @@ class History:
     events: list[Event] = field(default_factory=list)
     purchases: list[Purchase] = field(default_factory=list)
     operations: list[Operation] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)  # of the ledger, that are over
+    day_usd: list[Decimal] = field(default_factory=list)  # its entries of days
 
     def explains(self, end: End) -> bool:
         if self.record is None or self._released(end):
             return False
-        return self._was_asked(end) or self._boot_failed(end) or self._was_surplus(end)
+        explained = self._was_asked(end) or self._boot_failed(end) or self._was_surplus(end)
+        return explained or self._was_replaced(end)
 
     def _released(self, end: End) -> bool:
         """A caller's word that it is no longer ours to touch."""
@@ -86,6 +91,12 @@ class History:
         checked = self.record is not None and self.record.spec.health_check is not None
         uses = _FIRST_USE[1:] if checked else _FIRST_USE
         return any(one.type in uses and one.sequence > bought for one in earlier)
+
+    def _was_replaced(self, end: End) -> bool:
+        """Its machine was taken away, and another was to take its place: that was told before."""
+        told = [one for one in self.events if one.type == "instance.creating" and one.reason == "replaced"]
+        own = [one for one in told if one.machine_id == end.machine_id and end.after(one.at)]
+        return end.action is Action.DELETE and bool(own)
 
     def _was_surplus(self, end: End) -> bool:
         """One that a purchase of ours explains, that never was the instance's own, and that was announced

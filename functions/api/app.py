@@ -12,7 +12,18 @@ from aws_lambda_powertools.event_handler.openapi.exceptions import (
 from functions.api.auth import no_such_route
 from functions.api.openapi import add_documentation
 from functions.api.requests import read_json, validation_failed
-from functions.api.routes import caches, instances, jobs, market, operations, service, webhooks
+from functions.api.routes import (
+    budgets,
+    caches,
+    costs,
+    instances,
+    jobs,
+    market,
+    operations,
+    page,
+    service,
+    webhooks,
+)
 from functions.shared.domain.errors import OstlerError
 from functions.shared.platform.observability import logger
 
@@ -23,7 +34,7 @@ def build() -> APIGatewayHttpResolver:
         response_validation_error_http_code=500,
         json_body_deserializer=read_json,
     )
-    parts = (service, operations, instances, market, caches, webhooks, jobs)
+    parts = (page, service, operations, instances, costs, budgets, market, caches, webhooks, jobs)
     for routes in parts:
         app.include_router(routes.router)
     add_documentation(app)

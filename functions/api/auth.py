@@ -10,6 +10,7 @@ from typing import Any
 
 from functions.api.requests import MAX_BODY_BYTES
 from functions.shared.domain.errors import CallerError, TooManyRequests
+from functions.shared.domain.money.caps import NO_CAPS, CapLimits
 from functions.shared.domain.resilience import RequestBudget
 from functions.shared.platform.aws import Secrets
 from functions.shared.platform.settings import Settings
@@ -25,6 +26,7 @@ class Caller:
 
     id: str
     scopes: frozenset[str]
+    caps: CapLimits = NO_CAPS  # of a key
 
     def may(self, scope: str) -> bool:
         return bool(self.scopes & _IMPLIED[scope])
@@ -65,10 +67,13 @@ def _part(whole: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return part if isinstance(part, Mapping) else {}
 
 
-_OPEN_PATHS = frozenset({"/health", "/docs", "/openapi.json"})
+_OPEN_PATHS = frozenset({"/", "/health", "/docs", "/openapi.json"})
 # Beyond GET = read and everything else = write; with whatever may follow the path.
 _OTHER_SCOPES = {
-    "admin": re.compile(r"GET /api/webhooks/secret.*|POST /api/(cache/|jobs/dead/|sync|pause|resume).*"),
+    "admin": re.compile(
+        r"GET /api/webhooks/secret.*|POST /api/(cache/|jobs/dead/|sync|pause|resume).*"
+        r"|(PUT|DELETE) /api/budgets.*"
+    ),
     "write": re.compile(r"GET /api/instances/[^/]+/connection.*"),  # whoever gets in can do anything there
     "read": re.compile(r"POST /api/quotes"),  # it changes nothing
 }
@@ -174,7 +179,7 @@ def _bearer(presented: str | None) -> str:
 
 
 def _caller_from_key(key: ApiKey | None) -> Caller | None:
-    return Caller(key.id, key.scopes) if key else None
+    return Caller(key.id, key.scopes, key.caps) if key else None
 
 
 def _caller_from_gateway(event: Mapping[str, Any], settings: Settings) -> Caller | None:

@@ -1,12 +1,14 @@
 """/openapi.json and /docs, made from the routes themselves when somebody asks."""
 
 import json
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 
+from functions.api.documents import Document
 from functions.api.responses import content_security_policy
 
 _ABOUT = (
@@ -46,21 +48,57 @@ _ERROR: dict[str, Any] = {
 }
 
 
+# In the order in which people need them.
+_TAGS = {
+    "instances": "Machines: made, shown, changed",
+    "operations": "Starting, stopping, deleting them, and how that goes",
+    "costs": "What machines cost, and what they may",
+    "market": "What can be bought",
+    "webhooks": "What was sent to receivers",
+    "service": "The service itself",
+    "jobs": "What it does behind the API",
+    "cache": "What it remembers of Novita",
+}
+# What of an answer is which parameter: it leads to every operation that has it in its path.
+_LINKS: dict[str, dict[str, str]] = {
+    "POST /api/instances": {"instance_id": "/instanceId"},
+    "POST /api/instances/import": {"instance_id": "/instanceId"},
+    "GET /api/instances": {"instance_id": "/instances/0/instanceId"},
+    "GET /api/webhooks/deliveries": {"delivery_id": "/deliveries/0/id"},
+    "GET /api/jobs/dead": {"letter_id": "/deadLetters/0/id"},
+    "POST /api/instances/{instance_id}/start": {"operation_id": "/operationId"},
+    "POST /api/instances/{instance_id}/restart": {"operation_id": "/operationId"},
+    "POST /api/instances/{instance_id}/stop": {"operation_id": "/operationId"},
+    "DELETE /api/instances/{instance_id}": {"operation_id": "/operationId"},
+    "POST /api/instances/start": {"operation_id": "/operationId"},
+    "POST /api/instances/stop": {"operation_id": "/operationId"},
+    "POST /api/instances/delete": {"operation_id": "/operationId"},
+}
+
+
 def add_documentation(app: APIGatewayHttpResolver) -> None:
     """Add the two routes that show all the others."""
 
     @app.get("/openapi.json", include_in_schema=False)
     def openapi() -> Response[str]:
-        return Response(200, "application/json", _description(app))
+        return _described(app).answer(app.current_event.headers)
 
     @app.get("/docs", include_in_schema=False)
     def docs() -> Response[str]:
         if app.current_event.query_string_parameters.get("format") == "json":  # the page's own link
             return openapi()
-        page = _page(app)
-        return Response(
-            200, "text/html; charset=utf-8", page, {"Content-Security-Policy": content_security_policy(page)}
-        )
+        return _documentation(app).answer(app.current_event.headers)
+
+
+@cache
+def _described(app: APIGatewayHttpResolver) -> Document:
+    return Document("application/json", _description(app))
+
+
+@cache
+def _documentation(app: APIGatewayHttpResolver) -> Document:
+    page = _page(app)
+    return Document("text/html; charset=utf-8", page, content_security_policy(page))
 
 
 @cache
@@ -90,14 +128,34 @@ def _description(app: APIGatewayHttpResolver) -> str:
             operation["responses"]["default"] = refusal
             if path in _WITHOUT_KEY:
                 operation["security"] = []
+    for route, found in _LINKS.items():
+        method, _, path = route.partition(" ")
+        operation = schema["paths"][path][method.lower()]
+        success = next(answer for code, answer in operation["responses"].items() if code.startswith("2"))
+        success["links"] = dict(_links(schema["paths"], found))
+    schema["tags"] = [{"name": name, "description": about} for name, about in _TAGS.items()]
+    schema["paths"] = dict(sorted(schema["paths"].items(), key=_place))
     return json.dumps(schema)
+
+
+def _place(entry: tuple[str, dict[str, Any]]) -> int:
+    _, operations = entry
+    return min(list(_TAGS).index(tag) for one in operations.values() for tag in one["tags"])
+
+
+def _links(paths: dict[str, Any], found: dict[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, place in found.items():
+        for other in (one for operations in paths.values() for one in operations.values()):
+            if any(one["in"] == "path" and one["name"] == name for one in other.get("parameters", [])):
+                parameters = {name: f"$response.body#{place}"}
+                link = {"operationId": other["operationId"], "parameters": parameters}
+                yield other["operationId"].partition("_api_")[0], link
 
 
 # A version before this one let the page keep keys in the browser for ever.
 _FORGET_KEYS = '<script>localStorage.removeItem("authorized")</script>'
 
 
-@cache
 def _page(app: APIGatewayHttpResolver) -> str:
     from aws_lambda_powertools.event_handler.openapi import swagger_ui
 

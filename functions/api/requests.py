@@ -81,7 +81,7 @@ def _text(event: Mapping[str, Any]) -> str | None:
 def read_json(text: str) -> Any:
     """Strict JSON: no NaN, no endless nesting, nothing after the end, and no body but an object."""
     try:
-        body = json.loads(text, parse_constant=_no_constant)
+        body = json.loads(text, parse_constant=_no_constant, parse_float=_number)
     except RecursionError:
         raise CallerError("MALFORMED_JSON", "The body is nested too deeply") from None
     except ValueError as error:
@@ -91,6 +91,15 @@ def read_json(text: str) -> Any:
     if body is not None and not isinstance(body, dict):
         raise ValidationFailed([FieldError("body", "INVALID_BODY", "Must be an object")])
     return body
+
+
+_EXACT = 2**53  # up to here a float is the whole number that was written
+
+
+def _number(text: str) -> float:
+    """2.0 is the whole number 2, as JSON Schema has it."""
+    number = float(text)
+    return int(number) if number.is_integer() and abs(number) <= _EXACT else number
 
 
 def _no_constant(name: str) -> Any:

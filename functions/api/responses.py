@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Sequence
 from datetime import datetime
-from functools import cache
 from typing import Any
 
 from functions.api.requests import RequestIds
@@ -21,15 +20,19 @@ _CODES_BY_STATUS = {
     401: "UNAUTHORIZED",
     403: "FORBIDDEN",
     404: """INSTANCE_NOT_FOUND OPERATION_NOT_FOUND DELIVERY_NOT_FOUND DEAD_LETTER_NOT_FOUND
-        TEMPLATE_NOT_FOUND PRODUCT_NOT_FOUND REGISTRY_AUTH_NOT_FOUND ROUTE_NOT_FOUND""",
+        TEMPLATE_NOT_FOUND PRODUCT_NOT_FOUND REGISTRY_AUTH_NOT_FOUND NETWORK_VOLUME_NOT_FOUND
+        BUDGET_NOT_FOUND ROUTE_NOT_FOUND""",
     409: """INSTANCE_NOT_STARTABLE INSTANCE_NOT_STOPPABLE INSTANCE_NOT_RESTARTABLE
         STARTUP_OPERATION_IN_PROGRESS AMBIGUOUS_INSTANCE_NAME INSTANCE_ALREADY_MANAGED
-        INSTANCE_MISSING PURCHASES_PAUSED INSTANCE_NOT_RELEASABLE INSTANCE_HAS_NO_MACHINE NOT_REDRIVABLE""",
+        INSTANCE_MISSING PURCHASES_PAUSED INSTANCE_NOT_RELEASABLE INSTANCE_HAS_NO_MACHINE NOT_REDRIVABLE
+        INSTANCE_ENDED INSTANCE_PROTECTED""",
     413: "PAYLOAD_TOO_LARGE",
-    422: """NO_OPTIMAL_PRODUCT_ANY_REGION PRICE_CAP_EXCEEDED INVALID_TEMPLATE_COMMAND
+    422: """NO_OPTIMAL_PRODUCT_ANY_REGION PRICE_CAP_EXCEEDED CAP_EXCEEDED BUDGET_EXCEEDED
+        INVALID_TEMPLATE_COMMAND
         INVALID_TEMPLATE_CUDA_VERSION INVALID_TEMPLATE_ENTRYPOINT INVALID_TEMPLATE_IMAGE
         INVALID_TEMPLATE_IMAGE_AUTH INVALID_TEMPLATE_TOOL INVALID_TEMPLATE_PORT
-        INVALID_TEMPLATE_ENV IDEMPOTENCY_KEY_REUSED""",
+        INVALID_TEMPLATE_ENV IDEMPOTENCY_KEY_REUSED LIMIT_NOT_ALLOWED
+        NETWORK_VOLUME_ELSEWHERE TOO_MANY_VARIABLES""",
     429: "RATE_LIMIT_EXCEEDED",
     502: "NOVITA_REJECTED NOVITA_AUTHENTICATION_FAILED",
     503: "CIRCUIT_BREAKER_OPEN NOVITA_UNAVAILABLE RESOURCE_CONSTRAINTS SERVICE_UNAVAILABLE",
@@ -93,12 +96,14 @@ SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Cache-Control": "no-store",
 }
-_INLINE = re.compile(r"<(script|style)>(.*?)</\1>", re.DOTALL)
+_INLINE = re.compile(r'<(script|style)(?: type="module")?>(.*?)</\1>', re.DOTALL)
 
 
-@cache
-def content_security_policy(page: str) -> str:
-    """For a page that carries its own scripts and styles: these very ones, and calls to where it is from."""
+def content_security_policy(page: str, *, markup_from_text: bool = True) -> str:
+    """For a page that carries its own scripts and styles: these very ones, and calls to where it is from.
+
+    Without `markup_from_text` the browser refuses whatever would make markup or a script out of a text.
+    """
     inline: dict[str, list[str]] = {"script": [], "style": []}
     for kind, text in _INLINE.findall(page):
         inline[kind].append(f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'")
@@ -112,4 +117,6 @@ def content_security_policy(page: str) -> str:
         "form-action": ["'none'"],
         "frame-ancestors": ["'none'"],
     }
+    if not markup_from_text:
+        allowed |= {"require-trusted-types-for": ["'script'"], "trusted-types": ["'none'"]}
     return "; ".join(" ".join([name, *sources]) for name, sources in allowed.items())

@@ -1,14 +1,20 @@
 """What callers see of instances and their events."""
 
+from datetime import datetime
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
 from functions.shared.domain.errors import Fault
 from functions.shared.domain.ids import timestamp
+from functions.shared.domain.instance.expiry import shown as shown_expiry
 from functions.shared.domain.instance.machine import Connection, Endpoint, Machine
 from functions.shared.domain.instance.merge import Consistency, Merged, Source, shown_status
 from functions.shared.domain.instance.record import Event, Instance, Operation
+
+_CENT_OF_A_CENT = Decimal("0.0001")
+_SMALLEST_RATE = Decimal("0.00000001")
 
 
 class FaultView(TypedDict):
@@ -31,6 +37,48 @@ class SpotView(TypedDict):
 class CleanupView(TypedDict):
     novitaInstanceId: str
     action: str
+
+
+class LimitsView(TypedDict):
+    stopAfter: NotRequired[str]
+    deleteAfter: NotRequired[str]
+    idleStopAfter: NotRequired[str]
+    deleteAfterStopped: NotRequired[str]
+    stopAt: NotRequired[str]
+    deleteAt: NotRequired[str]
+    idleGpuBelow: NotRequired[float]
+
+
+class ExpiryView(TypedDict):
+    stopAt: NotRequired[str]
+    stopReason: NotRequired[str]
+    deleteAt: NotRequired[str]
+    deleteReason: NotRequired[str]
+
+
+class CostSoFarView(TypedDict):
+    soFarUsd: str
+    perHourUsd: str
+    estimated: NotRequired[bool]
+
+
+class NetworkVolumeView(TypedDict):
+    id: str
+    mountPath: str
+
+
+class OnReclaimView(TypedDict):
+    action: str
+    window: str
+    maxRecoveries: int
+    replaceAfter: NotRequired[str]
+    fallback: NotRequired[str]
+
+
+class RecoveringView(TypedDict):
+    since: str
+    action: str
+    until: NotRequired[str]  # not while purchases are paused
 
 
 class ShownView(TypedDict):
@@ -56,9 +104,21 @@ class ShownView(TypedDict):
     operationId: NotRequired[str]
     error: NotRequired[FaultView]
     waitingFor: NotRequired[FaultView]
+    nextCheckAt: NotRequired[str]
     regionReasons: NotRequired[dict[str, str]]
     cleanup: NotRequired[list[CleanupView]]
+    cost: NotRequired[CostSoFarView]
     tags: NotRequired[dict[str, str]]
+    owner: NotRequired[str]  # the key that made it
+    networkVolumes: NotRequired[list[NetworkVolumeView]]
+    envNames: NotRequired[list[str]]  # of the caller's variables; their values are never shown
+    limits: NotRequired[LimitsView]
+    expiry: NotRequired[ExpiryView]
+    protected: NotRequired[bool]
+    endedBy: NotRequired[str]
+    onReclaim: NotRequired[OnReclaimView]
+    recoveries: NotRequired[int]
+    recovering: NotRequired[RecoveringView]
 
 
 class IdView(TypedDict):
@@ -127,12 +187,16 @@ class CreatedView(TypedDict):
     message: str
     estimatedReadyTime: str
     region: NotRequired[str]
+    limits: NotRequired[LimitsView]
+    expiry: NotRequired[ExpiryView]
+    protected: NotRequired[bool]
 
 
 class AcceptedView(TypedDict):
     instanceId: str
     status: str
     message: str
+    cost: NotRequired[CostSoFarView]  # of what is deleted
     novitaInstanceId: NotRequired[str]
     operationId: NotRequired[str]
     estimatedReadyTime: NotRequired[str]
@@ -167,11 +231,17 @@ class SecretPlaceView(TypedDict):
     password: NotRequired[str]
 
 
+class LogsView(TypedDict):
+    system: NotRequired[str]
+    instance: NotRequired[str]
+
+
 class ConnectionView(TypedDict):
     instanceId: str
     ssh: NotRequired[SecretPlaceView]
     jupyter: NotRequired[SecretPlaceView]
     webTerminal: NotRequired[SecretPlaceView]
+    logs: NotRequired[LogsView]
 
 
 class InstancesView(TypedDict):
@@ -198,7 +268,58 @@ def _fault(fault: Fault | None) -> Any:
     return {"code": fault.code, "message": fault.message, **details}
 
 
-def instance_view(record: Instance, *, stale: bool = False) -> InstanceView:
+def usd(amount: Decimal) -> str:
+    """To the hundredth of a cent."""
+    return str(amount.quantize(_CENT_OF_A_CENT, ROUND_HALF_UP))
+
+
+def usd_per_hour(rate: Decimal) -> str:
+    """As exact as it is, without zeros that say nothing."""
+    plain = f"{rate.quantize(_SMALLEST_RATE, ROUND_HALF_UP):f}"
+    return plain.rstrip("0").rstrip(".") if "." in plain else plain
+
+
+def cost_so_far(record: Instance, now: datetime) -> CostSoFarView:
+    """What is missing is counted on, as nobody knows whether it is billed."""
+    ledger = record.ledger
+    view: CostSoFarView = {
+        "soFarUsd": usd(ledger.usd(now)),
+        "perHourUsd": usd_per_hour(ledger.usd_per_hour),
+    }
+    if ledger.unsure or (record.missing and ledger.usd_per_hour):
+        view["estimated"] = True
+    return view
+
+
+def limits_view(record: Instance, now: datetime) -> Any:
+    """As asked for, the deployment's defaults among them, and when they act by what is known now."""
+    return _present(
+        {
+            "limits": record.limits.as_json(),
+            "expiry": shown_expiry(record, now).as_json(),
+            "protected": record.protected or None,
+        }
+    )
+
+
+def _reclaim_view(record: Instance) -> Any:
+    asked, recovery = record.spec.on_reclaim, record.recovery
+    shown: dict[str, Any] = {
+        "onReclaim": asked.as_json() if asked else None,
+        "recoveries": record.recoveries.completed or None,
+    }
+    if recovery:
+        shown["recovering"] = _present(
+            {
+                "since": timestamp(recovery.since or recovery.lost_at),
+                "until": timestamp(recovery.until) if recovery.until else None,
+                "action": asked.action.value if asked else "restart",
+            }
+        )
+    return shown
+
+
+def instance_view(record: Instance, now: datetime, *, stale: bool = False) -> InstanceView:
     spot = {"status": record.machine.spot_status} if record.machine.spot_status else {}
     if record.machine.spot_reclaim_at:
         spot = {
@@ -214,7 +335,7 @@ def instance_view(record: Instance, *, stale: bool = False) -> InstanceView:
             "templateId": record.spec.template_id,
             "gpuNum": record.spec.gpu_num,
             "rootfsSize": record.spec.rootfs_size or None,
-            "billingMode": record.spec.billing_mode,
+            "billingMode": record.billing_mode,
             "createdAt": timestamp(record.created_at),
             "updatedAt": timestamp(record.updated_at),
             "region": record.machine.region,
@@ -236,12 +357,24 @@ def instance_view(record: Instance, *, stale: bool = False) -> InstanceView:
             "operationId": record.operation.id if record.operation else None,
             "error": _fault(record.error),
             "waitingFor": _fault(record.waiting),
+            "nextCheckAt": timestamp(record.next_check_at)
+            if record.waiting and record.next_check_at
+            else None,
             "regionReasons": dict(record.purchases.reasons),
             "cleanup": [
                 {"novitaInstanceId": task.machine_id, "action": task.action.value}
                 for task in record.cleanup.tasks
             ],
+            "cost": cost_so_far(record, now),
             "tags": dict(record.spec.tags),
+            "owner": record.actor,
+            "networkVolumes": [
+                {"id": one.id, "mountPath": one.mount_path} for one in record.spec.network_volumes
+            ],
+            "envNames": list(record.spec.env_names),
+            "endedBy": record.ended_by.value if record.ended_by else None,
+            **limits_view(record, now),
+            **_reclaim_view(record),
         }
     )
     if stale:
@@ -249,8 +382,8 @@ def instance_view(record: Instance, *, stale: bool = False) -> InstanceView:
     return view
 
 
-def entry_view(merged: Merged) -> dict[str, Any]:
-    known = instance_view(merged.record) if merged.record else _machine_view(merged.machine)
+def entry_view(merged: Merged, now: datetime) -> dict[str, Any]:
+    known = instance_view(merged.record, now) if merged.record else _machine_view(merged.machine)
     shown = _shown_by_novita(merged.machine) if merged.machine else {}
     sides = {"source": merged.source.value, "dataConsistency": merged.consistency.value}
     return {**known, **shown, **sides}
@@ -353,6 +486,7 @@ def connection_view(instance_id: str, connection: Connection) -> ConnectionView:
                     "password": connection.terminal_password,
                 }
             ),
+            "logs": _present({"system": connection.system_log, "instance": connection.instance_log}),
         }
     )
     return view

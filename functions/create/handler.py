@@ -20,6 +20,7 @@ from functions.shared.domain.errors import (
     NovitaRefused,
     OstlerError,
     OutcomeUnclear,
+    SpendingRefused,
 )
 from functions.shared.domain.ids import machine_name
 from functions.shared.domain.instance.boot_times import BootEstimate
@@ -28,13 +29,17 @@ from functions.shared.domain.instance.observations import (
     Buy,
     CallPostponed,
     CallRefused,
+    FindOffer,
     Observation,
+    OfferFound,
+    OfferNotFound,
     PurchasesRead,
 )
 from functions.shared.domain.instance.progress import PURCHASES_PAUSED
 from functions.shared.domain.instance.purchases import intend, refused_offers, still_buying
-from functions.shared.domain.instance.record import Instance, Purchase, PurchaseOutcome, Queue
-from functions.shared.domain.market import Choice, Order, RegistryAuth, Template
+from functions.shared.domain.instance.record import Instance, Purchase, PurchaseOutcome, Queue, Spec
+from functions.shared.domain.instance.recovery import fallback
+from functions.shared.domain.market import Choice, Order, RegistryAuth, Template, with_variables
 from functions.shared.engine.consumer import consume_steps
 from functions.shared.engine.step import UNPROVEN_KEY, StepCalls, postponed
 from functions.shared.platform.observability import ACCOUNT_REFUSALS, PURCHASES, logger, measure, metered
@@ -65,13 +70,10 @@ class BuyMachine:
 
     def __call__(self, decision: Decision, _: Buy) -> tuple[Decision, Observation]:
         """One purchase at most: what is learned goes back to decide, which may ask for another."""
-        if not self.key_trust.proven():
-            measure(ACCOUNT_REFUSALS, by="unproven")
-            return decision, CallPostponed(UNPROVEN_KEY)
-        if self.purchase_switch.is_paused():
-            return decision, CallPostponed(PURCHASES_PAUSED)
+        if refused := self._may_not_buy():
+            return decision, refused
         try:
-            choice, template = self._chosen(decision.record)
+            choice, template, spec = self._chosen(decision.record)
         except NovitaForNow as error:
             return decision, postponed(error)
         except (CallerError, NovitaRefused) as error:
@@ -85,18 +87,50 @@ class BuyMachine:
             price=str(offer.price),
             regions=dict(choice.reasons),
         )
-        return self._purchase(decision, choice, template)
+        return self._purchase(decision, choice, template, spec)
 
-    def _chosen(self, record: Instance) -> tuple[Choice, Template]:
+    def find_offer(self, decision: Decision, _: FindOffer) -> tuple[Decision, Observation]:
+        """Whether it could be bought now; the offer itself is chosen when it is bought."""
+        if refused := self._may_not_buy():
+            return decision, refused
+        try:
+            self._chosen(decision.record)
+        except NovitaForNow as error:
+            return decision, postponed(error)
+        except (CallerError, NovitaRefused) as error:
+            return decision, OfferNotFound(error.fault)
+        return decision, OfferFound()
+
+    def _may_not_buy(self) -> CallPostponed | None:
+        if not self.key_trust.proven():
+            measure(ACCOUNT_REFUSALS, by="unproven")
+            return CallPostponed(UNPROVEN_KEY)
+        return CallPostponed(PURCHASES_PAUSED) if self.purchase_switch.is_paused() else None
+
+    def _chosen(self, record: Instance) -> tuple[Choice, Template, Spec]:
+        """With what is asked for in the end: a recovery may be content with a machine on demand."""
         template = self.catalog.template_to_buy(record.spec.template_id, self.budget.to_save_after())
+        if record.spec.env_names:
+            template = with_variables(template, self.instances.variables(record.id))
         refused = refused_offers(self.instances.purchases(record.id), self.clock())
-        choice = self.catalog.offers(
-            record.spec, max_age=self.offer_max_age, excluded=refused, within=self.budget.to_save_after()
-        )
-        return choice, template
+        try:
+            return self._offers(record.spec, refused), template, record.spec
+        except CallerError:
+            if (instead := fallback(record)) is None:
+                raise
+            return self._offers(instead, refused), template, instead
+
+    def _offers(self, spec: Spec, excluded: frozenset[tuple[str, str]]) -> Choice:
+        within = self.budget.to_save_after()
+        return self.catalog.offers(spec, max_age=self.offer_max_age, excluded=excluded, within=within)
 
     def _purchase(
-        self, decision: Decision, choice: Choice, template: Template, auth: RegistryAuth | None = None
+        self,
+        decision: Decision,
+        choice: Choice,
+        template: Template,
+        spec: Spec,
+        auth: RegistryAuth | None = None,
     ) -> tuple[Decision, Observation]:
         if self.budget.to_save_after() < self.novita.purchase_seconds:
             return decision, CallPostponed(Fault("NOVITA_TIMEOUT", "Too little time was left to buy"), 0)
@@ -115,16 +149,28 @@ class BuyMachine:
             region=offer.region,
             price=offer.price,
             expects_endpoints=bool(template.ports),
+            billing_mode="" if spec is decision.record.spec else spec.billing_mode,
             reasons=tuple((region, str(reason)) for region, reason in choice.reasons.items()),
         )
-        stored = self.instances.intend(intend(decision, purchase), purchase)
+        try:
+            stored = self.instances.intend(intend(decision, purchase), purchase)
+        except SpendingRefused as error:
+            logger.info("not bought", code=error.code, details=error.details)
+            return decision, CallPostponed(error.fault)
         decision = replace(decision, record=stored, events=(), operations=(), owns=None)
         if not still_buying(self.instances.get(stored.id)):
             fault = Fault("OPERATION_SUPERSEDED", "Not sent")
             self._settle(purchase, PurchaseOutcome.REFUSED, fault=fault)
             return decision, self._purchases(stored.id)
-        spec = stored.spec
-        order = Order(purchase.name, offer, template, spec.gpu_num, spec.rootfs_size, spec.billing_mode)
+        order = Order(
+            purchase.name,
+            offer,
+            template,
+            spec.gpu_num,
+            spec.rootfs_size,
+            spec.billing_mode,
+            tuple((one.id, one.mount_path) for one in spec.network_volumes),
+        )
         try:
             return decision, self._call(purchase, order, auth)
         except ImageAuthRefused as error:
@@ -135,7 +181,7 @@ class BuyMachine:
             return decision, postponed(error)
         except (NotFound, NovitaRefused) as error:
             return decision, _refused(error)
-        return self._purchase(decision, choice, template, resolved)
+        return self._purchase(decision, choice, template, spec, resolved)
 
     def _call(self, purchase: Purchase, order: Order, auth: RegistryAuth | None) -> Observation:
         try:
@@ -181,5 +227,6 @@ def _refused(error: OstlerError) -> CallRefused:
 @metered
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     run = wiring("create").invocation(context)
-    handlers: CallHandlers = {**run.compose(StepCalls).handlers(), Buy: run.compose(BuyMachine)}
+    buy = run.compose(BuyMachine)
+    handlers: CallHandlers = {**run.compose(StepCalls).handlers(), Buy: buy, FindOffer: buy.find_offer}
     return consume_steps(event, context, run, Queue.CREATE, handlers)

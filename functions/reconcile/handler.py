@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from botocore.exceptions import BotoCoreError, ClientError
 
-from functions.shared.domain.instance.comparison import ComparisonReport, DifferenceKind
+from functions.reconcile.read_bills import ReadBills
+from functions.reconcile.sum_costs import SumCosts
+from functions.reconcile.watch_balance import WatchBalance
+from functions.reconcile.watch_budgets import WatchBudgets
+from functions.shared.domain.instance.comparison import ComparisonReport
 from functions.shared.domain.messages import UNKNOWN_QUEUE
 from functions.shared.engine.compare import CompareWithNovita
 from functions.shared.engine.sweep import Sweep
@@ -26,6 +30,7 @@ from functions.shared.platform.observability import (
     STUCK,
     SWEEP_DURATION,
     SWEEPS,
+    Metric,
     logger,
     measure,
     metered,
@@ -36,33 +41,40 @@ if TYPE_CHECKING:
     from functions.shared.platform.aws import QueueDepths
     from functions.shared.stores.circuits import Circuits
     from functions.shared.stores.jobs import DeadLetters
+    from functions.shared.stores.last_sweep import LastSweep
 
 
 @dataclass(frozen=True)
 class Gauges:
     circuits: Circuits
     dead_letters: DeadLetters
+    last_sweep: LastSweep
     queue_depths: QueueDepths
     queue_urls: Mapping[str, str]
     clock: Callable[[], datetime]
 
     def read(self, outcome: ComparisonReport) -> None:
-        """Never worth a failure. What Novita did not tell is left out: no number is not the number 0."""
-        measure(MACHINES, outcome.known)
+        """Never worth a failure. A number of 0 is not written: a metric costs money by the hour in which it
+        is, and its absence says the same."""
         if outcome.fault is None:
             measure(COMPARED)
-            measure(ORPHANS, sum(1 for _ in outcome.of(DifferenceKind.ORPHAN)))
-        troubles = {MISSING: outcome.missing, STUCK: outcome.stuck, DELETIONS_HELD: outcome.deletions_held}
-        for metric, number in troubles.items():
-            if number:
-                measure(metric, number)
+        _tell(MACHINES, outcome.known)
+        _tell(MISSING, outcome.missing)
+        _tell(STUCK, outcome.stuck)
+        _tell(DELETIONS_HELD, outcome.deletions_held)
         try:
+            _tell(ORPHANS, self.last_sweep.orphans())
             for circuit in self.circuits.states():
-                measure(CIRCUITS_OPEN, circuit.refuses(self.clock()), by=circuit.name)
-            measure(DEAD_LETTERS_KEPT, sum(map(self.dead_letters.count, (*self.queue_urls, UNKNOWN_QUEUE))))
-            measure(DEAD_LETTERS_NOT_STORED, self.queue_depths.dead_letters_not_stored())
+                _tell(CIRCUITS_OPEN, circuit.refuses(self.clock()), by=circuit.name)
+            _tell(DEAD_LETTERS_KEPT, sum(map(self.dead_letters.count, (*self.queue_urls, UNKNOWN_QUEUE))))
+            _tell(DEAD_LETTERS_NOT_STORED, self.queue_depths.dead_letters_not_stored())
         except (ClientError, BotoCoreError) as error:
             logger.warning("not all gauges read", error=type(error).__name__)
+
+
+def _tell(metric: Metric, number: int, by: str = "") -> None:
+    if number:
+        measure(metric, number, by)
 
 
 @metered
@@ -74,6 +86,10 @@ def handler(_: dict[str, Any], context: LambdaContext) -> dict[str, int | bool]:
     compared = report.counts()
     logger.info("compared", extra=compared)
     run.wiring.last_sweep.note(report, began)
+    run.compose(SumCosts)(report.fleet)
+    run.compose(WatchBudgets)(report.fleet)
+    run.compose(ReadBills)(report.fleet)
+    run.compose(WatchBalance)(report.fleet)
     run.job_counts.add("sweep", incomplete=int(not report.complete))
     measure(SWEEPS)
     measure(SWEEP_DURATION, 1000 * (run.wiring.clock() - began).total_seconds())

@@ -3,9 +3,10 @@
 from pydantic import Field
 
 from local.novita import lifecycle
+from local.novita.billing import has_money
 from local.novita.errors import ApiError
 from local.novita.machines import Machine, TakenAction
-from local.novita.orders import Env, Port, check_ports
+from local.novita.orders import Env, NetworkStorage, Port, check_ports
 from local.novita.purchase import bring_up, check_image
 from local.novita.state import SimulatorState
 from local.novita.wire import Lenient
@@ -81,21 +82,28 @@ def edit(state: SimulatorState, change: Edit) -> None:
 
 def upgrade(state: SimulatorState, change: Upgrade) -> None:
     lifecycle.check_allowed("upgrade", state.require_machine(change.instance_id).status(state.clock.now()))
-    mounts = change.network_volume.volume_mounts
-    if mounts:
-        raise ApiError("NETWORK_STORAGE_NOT_FOUND", f"storage {mounts[0].get('id', '')} not found")
+    mounts = [
+        NetworkStorage.model_validate(
+            {"Id": one.get("id", ""), "mountPoint": one.get("mountPath", "/network")}
+        )
+        for one in change.network_volume.volume_mounts
+    ]
+    for mount in mounts:
+        state.require_storage(mount.id)
     check_image(state, change.image_url, "", change.image_auth_id)
     machine = act(state, "upgrade", change.instance_id)
     machine.image_url, machine.image_auth_id = change.image_url, change.image_auth_id
+    machine.mounts = mounts
     machine.envs, machine.command, machine.entrypoint = change.envs, change.command, change.entrypoint
 
 
 def _check_gpus(state: SimulatorState, name: str, machine: Machine) -> None:
     """A stopped machine has given its GPUs back; a moving one needs others before it leaves its own."""
-    if not state.settings.balance_enough:
+    if not has_money(state):
         raise ApiError("BALANCE_NOT_ENOUGH", "balance not enough")
     terms = machine.terms
     product = state.products.get(terms.product_id)
-    if product is None or state.stock().free(product, terms.region) < terms.gpu_num:
+    crowded = state.clock.now() < machine.no_room_until
+    if product is None or crowded or state.stock().free(product, terms.region) < terms.gpu_num:
         reason = "INSUFFICIENT_RESOURCE" if name == "start" else "MIGRATE_INSUFFICIENT_RESOURCE"
         raise ApiError(reason, f"no {terms.gpu_num} GPUs of {terms.product_id} in {terms.region}")

@@ -133,4 +133,5 @@ def _view(
         public_url=context_of(request).public_url(state),
         cluster_name=state.region_name(machine.terms.region),
         in_list=in_list,
+        storage_sizes={one.storage_id: one.storage_size for one in state.storages.values()},
     )

@@ -14,7 +14,7 @@ from local.novita.orders import Env
 from local.novita.query import contains, page_params, page_slice, required, text
 from local.novita.state import SimulatorState
 from local.novita.templates import RegistryAuth, template
-from local.novita.wire import Lenient
+from local.novita.wire import InputError, Lenient, parse
 
 routes = web.RouteTableDef()
 FIRST_OWN_ID = 200000
@@ -57,6 +57,16 @@ class AuthId(Lenient):
     id: str = Field(min_length=1)
 
 
+def _is_sound(template: dict[str, Any]) -> bool:
+    """One that Novita would not have taken is found by its id alone: its list has none such, and clients that
+    read the list strictly fail on one."""
+    try:
+        parse(TemplateFields, template)
+    except InputError:
+        return False
+    return True
+
+
 @routes.get("/templates")
 async def list_templates(request: web.Request) -> web.Response:
     state = state_of(request)
@@ -70,6 +80,7 @@ async def list_templates(request: web.Request) -> web.Response:
         if contains(name, str(one.get("name", "")))
         and kind in ("", one.get("type"))
         and (not channels or one.get("channel") in channels)
+        and _is_sound(one)
     ]
     shown = [
         catalog_payloads.template(state, one)

@@ -12,6 +12,7 @@ from local.novita.state import SimulatorState
 ANY = "*"
 NOT_LISTENING = CannedResponse(status=502, body="502 Bad Gateway")
 OK = CannedResponse(body="ok")
+LOGS = {"2223": "pulling image\nstarting container\n", "2224": "the application says hello\n"}
 
 
 def app_response(state: SimulatorState, id_: str, port: str) -> CannedResponse:
@@ -20,6 +21,8 @@ def app_response(state: SimulatorState, id_: str, port: str) -> CannedResponse:
     machine = state.machines.get(id_)
     now = state.clock.now()
     since = machine.running_since(now) if machine else None
+    if machine and port in LOGS and (since is not None or port == "2223"):
+        return override if override is not OK else CannedResponse(body=LOGS[port])
     if not machine or since is None or not machine.listens_on(port) or now < since + override.after_seconds:
         return NOT_LISTENING
     return override

@@ -67,8 +67,9 @@ class Simulator:
     def show(self, id_: str) -> None:
         self.patch_instance(id_, hidden=False)
 
-    def reclaim(self, id_: str, in_seconds: float = 0) -> Json:
-        return self._call("POST", f"/instances/{id_}/reclaim", {"inSeconds": in_seconds})
+    def reclaim(self, id_: str, in_seconds: float = 0, **more: Any) -> Json:
+        """`notice=False`: without a word; `removed=True`; `noRoomSeconds`: starts are refused for so long."""
+        return self._call("POST", f"/instances/{id_}/reclaim", {"inSeconds": in_seconds, **more})
 
     def products(self) -> list[Json]:
         return cast(list[Json], self._call("GET", "/products")["products"])
@@ -84,6 +85,12 @@ class Simulator:
 
     def put_auth(self, id_: str, name: str, username: str, password: str) -> None:
         self._call("PUT", f"/auths/{id_}", {"name": name, "username": username, "password": password})
+
+    def put_storage(self, id_: str, region: str = "CN-HK-01", size: int = 100) -> None:
+        """A network volume in that region."""
+        clusters = {"CN-HK-01": "cn-hongkong-1", "AS-SGP-02": "as-sgp-2", "AS-IN-01": "as-in-1"}
+        body = {"clusterId": clusters[region], "storageName": id_, "storageSize": size}
+        self._call("PUT", f"/storages/{id_}", body)
 
     def fault(
         self,

@@ -9,6 +9,7 @@ from local.novita.context import context_of
 from local.novita.control import json_object
 from local.novita.machines import Machine
 from local.novita.state import SimulatorState
+from local.novita.storages import Storage
 from local.novita.templates import RegistryAuth, template
 from local.novita.wire import InputError, parse
 
@@ -98,6 +99,17 @@ async def put_auth(request: web.Request) -> web.Response:
     return web.json_response({"id": id_})
 
 
+@routes.put("/storages/{id}")
+async def put_storage(request: web.Request) -> web.Response:
+    id_ = request.match_info["id"]
+    storage = parse(Storage, {**await json_object(request), "storageId": id_})
+    state = context_of(request).state
+    if storage.cluster_id not in state.clusters:
+        raise InputError(f"cluster {storage.cluster_id} is not known")
+    state.storages[id_] = storage
+    return web.json_response(storage.to_json())
+
+
 def _require_machine(request: web.Request, state: SimulatorState) -> Machine:
     id_ = request.match_info["id"]
     if id_ not in state.machines:
@@ -127,6 +139,9 @@ def describe_machine(machine: Machine, now: float) -> dict[str, Any]:
         "removedAt": machine.removed_at(now),
         "billing": machine.billing(now),
         "billedSeconds": machine.billed_seconds(now),
+        "billed": [{"from": begin, "to": end} for begin, end in machine.billed(now)],
+        "stored": [{"from": begin, "to": end} for begin, end in machine.stored(now)],
+        "rootfsSize": machine.rootfs_size,
         "productId": terms.product_id,
         "productName": terms.product_name,
         "clusterId": terms.cluster_id,

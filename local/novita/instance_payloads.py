@@ -1,6 +1,7 @@
 """An instance as Novita's get and list show it: numbers as strings here and there, times as strings."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,6 +22,7 @@ class View:
     public_url: str
     cluster_name: str
     in_list: bool = False
+    storage_sizes: Mapping[str, int] = field(default_factory=dict)
 
 
 def instance(machine: Machine, view: View) -> dict[str, Any]:
@@ -48,7 +50,7 @@ def instance(machine: Machine, view: View) -> dict[str, Any]:
         "portMappings": _ports(machine, view),
         "envs": [{"key": env.key, "value": env.value} for env in machine.envs],
         "tools": [tool.to_json() for tool in machine.tools],
-        "volumeMounts": [],
+        "volumeMounts": _mounts(machine, view),
         "network": {"id": "", "ip": ""},
         "node": _node(terms.max_root_fs, view.settings),
         "jobs": [],
@@ -71,6 +73,20 @@ def _ports(machine: Machine, view: View) -> list[dict[str, Any]]:
     ]
 
 
+def _mounts(machine: Machine, view: View) -> list[dict[str, Any]]:
+    """By the documentation sizes are numbers, and texts in the list."""
+    sizes = {one.id: view.storage_sizes.get(one.id, 0) for one in machine.mounts}
+    return [
+        {
+            "type": "network",
+            "size": str(sizes[one.id]) if view.in_list else sizes[one.id],
+            "id": one.id,
+            "mountPath": one.mount_point,
+        }
+        for one in machine.mounts
+    ]
+
+
 def _status_error(error: StatusError, settings: Settings) -> Any:
     if settings.status_error_as == "object":
         return {"state": error.state, "message": error.message}
@@ -86,12 +102,12 @@ def _billing(machine: Machine, view: View) -> dict[str, Any]:
     spot = machine.spot(view.t)
     status = view.settings.spot_status_when_not_spot if spot.status is None else spot.status
     monthly = machine.terms.billing_mode == "monthly"
+    shown = {"spotStatus": status, "spotReclaimTime": str(spot.reclaim_time)}
     return {
         "billingMode": "" if view.settings.blank_billing_mode else machine.terms.billing_mode,
-        "instancePrice": str(machine.terms.unit_price * machine.terms.gpu_num),
+        "instancePrice": str(machine.terms.unit_price),  # of one GPU: Novita's console multiplies it
         "endTime": str(int(machine.created_at) + 30 * 86400) if monthly else "-1",
-        "spotStatus": status,
-        "spotReclaimTime": str(spot.reclaim_time),
+        **(shown if view.in_list or view.settings.spot_in_get else {}),
         "freeStorageSize": 60,
         "keepDataDay": 7,
     }
@@ -100,11 +116,19 @@ def _billing(machine: Machine, view: View) -> dict[str, Any]:
 def _times(machine: Machine, view: View) -> dict[str, str]:
     if not view.settings.timestamps_present:
         return {}
+    started, stopped = _started(machine, view), machine.last("exited", view.t)
+    told = view.settings.times_told
     return {
         "createdAt": str(int(machine.created_at)),
-        "lastStartedAt": str(int(machine.last("running", view.t) or 0)),
-        "lastStoppedAt": str(int(machine.last("exited", view.t) or 0)),
+        "lastStartedAt": str(int(started or 0) if told else 0),
+        "lastStoppedAt": str(int(stopped or 0) if told else 0),
     }
+
+
+def _started(machine: Machine, view: View) -> float | None:
+    if view.settings.started_at_means == "running":
+        return machine.last("running", view.t)
+    return machine.billed_since(view.t)
 
 
 def _connections(machine: Machine, view: View, running: bool) -> dict[str, Any]:

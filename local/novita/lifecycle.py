@@ -53,6 +53,18 @@ def action_steps(action: Action, t: float, settings: Settings) -> list[Step[str]
     ]
 
 
+def spans(steps: list[Step[bool]]) -> list[tuple[float, float | None]]:
+    """From when to when it is so; the last one may be open."""
+    found: list[tuple[float, float | None]] = []
+    for step in steps:
+        is_open = bool(found) and found[-1][1] is None
+        if step.value and not is_open:
+            found.append((step.at, None))
+        elif not step.value and is_open:
+            found[-1] = (found[-1][0], step.at)
+    return [(begin, end) for begin, end in found if begin != end]
+
+
 def billing_steps(steps: list[Step[str]]) -> list[Step[bool]]:
     """Billing begins at pulling and ends when the machine is stopped or removed."""
     billing = False

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from local.novita import lifecycle
-from local.novita.orders import Env, Port, Tool
+from local.novita.orders import Env, NetworkStorage, Port, Tool
 from local.novita.timeline import Step, Timeline
 
 
@@ -62,6 +62,7 @@ class Machine:
     envs: list[Env]
     tools: list[Tool]
     create_body: dict[str, object]
+    mounts: list[NetworkStorage] = field(default_factory=list)
     account: str = ""  # whose it is: other accounts do not see it
     addresses: dict[str, str] = field(
         default_factory=dict
@@ -70,7 +71,10 @@ class Machine:
     spots: Timeline[Spot] = field(default_factory=Timeline)
     errors: Timeline[StatusError] = field(default_factory=Timeline)
     actions: list[TakenAction] = field(default_factory=list)
+    reclaimed_as: str = "exited"  # the status that a reclaim ends in
+    no_room_until: float = 0  # starts are refused until then
     hidings: Timeline[bool] = field(default_factory=Timeline)  # it lives, and Novita does not show it
+    gpu_uses: Timeline[list[float | None]] = field(default_factory=Timeline)  # percent; None: not measured
 
     def status(self, t: float) -> str:
         return self.statuses.value(t) or "toCreate"
@@ -87,8 +91,14 @@ class Machine:
         self.errors.replan(t, [Step(t, StatusError())])
         self._apply_reclaim(t)
 
-    def reclaim(self, t: float, in_seconds: float, stop_seconds: float) -> None:
+    def reclaim(
+        self, t: float, in_seconds: float, stop_seconds: float, *, end: str = "exited", notice: bool = True
+    ) -> None:
         at = t + in_seconds
+        self.reclaimed_as = end
+        if not notice:
+            self._take_away(at, at + stop_seconds)
+            return
         self.spots.replan(
             t,
             [
@@ -124,6 +134,18 @@ class Machine:
     def show(self, t: float) -> None:
         self.hidings.replan(t, [Step(t, False)])
 
+    def gpu_use(self, gpu: int, t: float) -> float | None:
+        """Idle unless somebody says otherwise; not measured while it does not run."""
+        if self.status(t) != "running":
+            return None
+        uses = self.gpu_uses.value(t)
+        return 0.0 if uses is None else uses[gpu]
+
+    def tells_use_of(self, gpu: int) -> bool:
+        """Whether it was ever measured, or still may be."""
+        steps = self.gpu_uses.steps
+        return not steps or any(step.value[gpu] is not None for step in steps)
+
     def running_since(self, t: float) -> float | None:
         step = self.statuses.step(t)
         return step.at if step and step.value == "running" else None
@@ -138,6 +160,18 @@ class Machine:
         steps = lifecycle.billing_steps(self.statuses.until(t))
         return bool(steps) and steps[-1].value
 
+    def billed(self, t: float) -> list[tuple[float, float | None]]:
+        """The intervals in which it is billed."""
+        return lifecycle.spans(lifecycle.billing_steps(self.statuses.until(t)))
+
+    def stored(self, t: float) -> list[tuple[float, float | None]]:
+        """The intervals in which it is stopped, and only its disk is billed."""
+        return lifecycle.spans([Step(step.at, step.value == "exited") for step in self.statuses.until(t)])
+
+    def billed_since(self, t: float) -> float | None:
+        """When the last of these intervals began."""
+        return next((begin for begin, _ in reversed(self.billed(t))), None)
+
     def billed_seconds(self, t: float) -> float:
         steps = lifecycle.billing_steps(self.statuses.until(t))
         ends = [*(step.at for step in steps[1:]), t]
@@ -145,6 +179,9 @@ class Machine:
 
     def _apply_reclaim(self, t: float) -> None:
         ahead = {step.value.status: step.at for step in self.spots.steps if step.at >= t}
-        if "reclaiming" in ahead and self.statuses.steps[-1].value == "running":
-            begin, end = ahead["reclaiming"], ahead["terminated"]
-            self.statuses.replan(begin, [Step(begin, "stopping"), Step(end, "exited")])
+        if "reclaiming" in ahead:
+            self._take_away(ahead["reclaiming"], ahead["terminated"])
+
+    def _take_away(self, begin: float, end: float) -> None:
+        if self.statuses.steps[-1].value == "running":
+            self.statuses.replan(begin, [Step(begin, "stopping"), Step(end, self.reclaimed_as)])

@@ -1,11 +1,9 @@
-"""Secrets out of what is shown: passwords, logins and the values of secret-looking variables."""
+"""Secrets out of what is shown: passwords, logins and the values of variables."""
 
-import re
 from typing import Any
 
 MASK = "***"
 SECRET_FIELDS = frozenset({"password", "imageAuth"})
-SECRET_LOOKING = re.compile(r"token|secret|passw|pwd|key|credential|auth", re.IGNORECASE)
 
 
 def masked(value: Any) -> Any:
@@ -13,7 +11,7 @@ def masked(value: Any) -> Any:
         return [masked(item) for item in value]
     if not isinstance(value, dict):
         return value
-    if isinstance(value.get("key"), str) and SECRET_LOOKING.search(value["key"]) and "value" in value:
+    if isinstance(value.get("key"), str) and "value" in value:
         return {**value, "value": MASK}
     return {name: _field(name, item) for name, item in value.items()}
 

@@ -41,10 +41,14 @@ class MachineOverride(Wire):
     hidden: bool | None = None
     hidden_seconds: float | None = Field(default=None, gt=0)
     account: str | None = None
+    gpu_utilization: float | list[float | None] | None = None  # percent; of each GPU, null: not measured
 
 
 class Reclaim(Wire):
     in_seconds: float = Field(default=0, ge=0)
+    notice: bool = True  # else it is gone without a word
+    removed: bool = False  # the machine is removed, not only stopped
+    no_room_seconds: float = Field(default=0, ge=0)  # from when it is taken away
 
 
 def inject_machines(state: SimulatorState, body: InjectedMachine) -> list[Machine]:
@@ -89,6 +93,8 @@ def override_machine(state: SimulatorState, machine: Machine, body: MachineOverr
     if "status_error" in body.model_fields_set:
         wrong = body.status_error or StatusErrorOverride()
         machine.errors.replan(now, [Step(now, StatusError(wrong.state, wrong.message))])
+    if body.gpu_utilization is not None:
+        machine.gpu_uses.replan(now, [Step(now, _gpu_uses(machine, body.gpu_utilization))])
     if spot != machine.spot(now):
         machine.spots.replan(now, [Step(now, spot)])
 
@@ -96,7 +102,10 @@ def override_machine(state: SimulatorState, machine: Machine, body: MachineOverr
 def reclaim(state: SimulatorState, machine: Machine, body: Reclaim) -> None:
     if machine.terms.billing_mode != "spot":
         raise InputError(f"{machine.id}: billingMode is {machine.terms.billing_mode}, not spot")
-    machine.reclaim(state.clock.now(), body.in_seconds, state.settings.stop_seconds)
+    now = state.clock.now()
+    end = "removed" if body.removed else "exited"
+    machine.reclaim(now, body.in_seconds, state.settings.stop_seconds, end=end, notice=body.notice)
+    machine.no_room_until = now + body.in_seconds + body.no_room_seconds if body.no_room_seconds else 0
 
 
 def patch_product(state: SimulatorState, id_: str, change: dict[str, Any]) -> Product:
@@ -149,6 +158,14 @@ def _addresses(machine: Machine, by_port: dict[str, str]) -> dict[str, str]:
         if port not in (str(known.port) for known in machine.ports):
             raise InputError(f"endpoints: {port} is not a port of {machine.id}")
     return by_port
+
+
+def _gpu_uses(machine: Machine, given: float | list[float | None]) -> list[float | None]:
+    gpus = machine.terms.gpu_num
+    uses: list[float | None] = given if isinstance(given, list) else [given] * gpus
+    if len(uses) != gpus:
+        raise InputError(f"gpuUtilization: {machine.id} has {gpus}")
+    return uses
 
 
 def _spot(before: Spot, body: MachineOverride) -> Spot:

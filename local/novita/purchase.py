@@ -5,6 +5,7 @@ import random
 import secrets
 
 from local.novita import lifecycle
+from local.novita.billing import has_money
 from local.novita.catalog import Billing, Cluster, Product
 from local.novita.errors import ApiError
 from local.novita.machines import Machine, PurchaseTerms, Spot, StatusError
@@ -22,6 +23,7 @@ def buy(state: SimulatorState, order: Order) -> Machine:
     product = _product(state, order)
     cluster = _cluster(state, order, product)
     _check_terms(order, product)
+    cluster = _cluster_of_storages(state, order, product, cluster)
     check_image(state, order.image_url, order.image_auth, order.image_auth_id)
     _check_account(state)
     cluster = cluster or _any_cluster(state, order, product)
@@ -51,6 +53,7 @@ def add_machine(
         ports=order.port_list,
         envs=order.envs,
         tools=order.tools,
+        mounts=order.network_storages,
         create_body=masked(order.model_dump(mode="json", by_alias=True, exclude_unset=True)),
     )
     machine.spots.replan(now, [Step(now, Spot("running" if order.billing == "spot" else None))])
@@ -89,20 +92,31 @@ def _has(stock: Stock, product: Product, cluster: Cluster, gpus: int) -> bool:
     return stock.free(product, cluster.region) >= gpus
 
 
+def _cluster_of_storages(
+    state: SimulatorState, order: Order, product: Product, cluster: Cluster | None
+) -> Cluster | None:
+    """A storage can be mounted in its own cluster only."""
+    storages = [state.require_storage(one.id) for one in order.network_storages]
+    for one in storages:
+        if cluster is None and state.clusters[one.cluster_id].region in product.regions:
+            cluster = state.clusters[one.cluster_id]
+        if cluster is None or one.cluster_id != cluster.id:
+            raise ApiError("NETWORK_STORAGE_UNAVAILABLE", f"storage {one.storage_id} is in {one.cluster_id}")
+    return cluster
+
+
 def _check_terms(order: Order, product: Product) -> None:
     if order.billing not in product.billing_methods:
         raise ApiError("UNSUPPORTED_BILLING_MODE", f"{product.id} is not sold as {order.billing}")
     if not product.min_root_fs <= order.rootfs <= product.max_root_fs:
         bounds = f"{product.min_root_fs} to {product.max_root_fs}"
         raise ApiError("VALIDATOR_PARAM", f"rootfsSize: {order.rootfs} is not within {bounds} GB")
-    if order.network_storages:
-        raise ApiError("NETWORK_STORAGE_NOT_FOUND", f"storage {order.network_storages[0].id} not found")
     if order.network_id:
         raise ApiError("NETWORK_NOT_FOUND", f"network {order.network_id} not found")
 
 
 def _check_account(state: SimulatorState) -> None:
-    if not state.settings.balance_enough:
+    if not has_money(state):
         raise ApiError("BALANCE_NOT_ENOUGH", "balance not enough")
     limit = state.settings.instance_limit
     if limit and len(state.live_machines()) >= limit:

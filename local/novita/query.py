@@ -42,15 +42,15 @@ def contains(wanted: str, value: str) -> bool:
     return wanted.lower() in value.lower()
 
 
-def page_params(request: web.Request, settings: Settings) -> tuple[int, int]:
+def page_params(request: web.Request, settings: Settings, page_name: str = "pageNum") -> tuple[int, int]:
     """Page size and number; where pages count from 1, page 0 is the first as well."""
-    for name in ("pageSize", "pageNum"):
+    for name in ("pageSize", page_name):
         if settings.paging_required and name not in request.query:
             raise ApiError("VALIDATOR_PARAM", f"{name}: required")
     size = number(request, "pageSize") or settings.default_page_size
     if settings.max_page_size:
         size = min(size, settings.max_page_size)
-    return size, number(request, "pageNum", settings.page_start)
+    return size, number(request, page_name, settings.page_start)
 
 
 def page_slice(items: list[T], size: int, page: int, page_start: int) -> list[T]:

@@ -8,6 +8,8 @@ from local.novita import (
     api_billing,
     api_catalog,
     api_instances,
+    api_metrics,
+    api_storages,
     api_templates,
     control,
     control_resources,
@@ -23,8 +25,8 @@ LARGEST_BODY = 64 * 1024 * 1024
 def application(context: Context) -> web.Application:
     app = web.Application(client_max_size=LARGEST_BODY)
     app[CONTEXT] = context
-    app.add_subapp(API_PREFIX, _api(api_instances, api_catalog, api_templates))
-    app.add_subapp(BILLING_PREFIX, _api(api_billing))
+    app.add_subapp(API_PREFIX, _api(api_instances, api_catalog, api_storages, api_templates))
+    app.add_subapp(BILLING_PREFIX, _api(api_billing, api_metrics))
     app.add_subapp("/_sim", _control())
     return app
 

@@ -26,6 +26,7 @@ class Settings(Wire):
     get_lag_seconds: Seconds = Field(default=0, ge=0)
     removed_visible_seconds: Seconds = Field(default=0, ge=0)
     endpoints_after_seconds: Seconds = Field(default=0, ge=0)
+    metrics_lag_seconds: Seconds = Field(default=60, ge=0)
 
     # Who is let in, and how often (0 = no limit).
     rejected_keys: list[str] = Field(default=[])
@@ -34,7 +35,13 @@ class Settings(Wire):
     retry_after_on429: bool = False
     balance_enough: bool = True
     balance: int = Field(default=1_000_000, ge=0)  # in 1/10,000 USD, as the billing API tells it
+    spend_balance: bool = False  # what machines cost is taken from it, and nothing is sold without
     instance_limit: int = Field(default=0, ge=0)
+
+    # Bills: how late a day is billed, and how wrong; 0 is a bill that says nothing was used.
+    bill_lag_seconds: Seconds = Field(default=3600, ge=0)
+    bill_factor: float = Field(default=1, ge=0)
+    bills_absent: bool = False
 
     # Images that need a login, matched by how they begin.
     private_images: list[str] = Field(default=["ghcr.io/ostler-private/"])
@@ -57,11 +64,15 @@ class Settings(Wire):
     not_found_as: Literal[400, 404] = 400
     total_in_list: bool = True
     endpoint_in_list: bool = False
+    spot_in_get: bool = False  # spotStatus and spotReclaimTime, which the list has in any case
     action_bodies: Literal["full", "empty", "none"] = "full"
     auth_save_as: Literal["empty", "json"] = "empty"
+    storage_create_as: Literal["object", "string"] = "object"
     mask_auth_passwords: bool = False
     image_auth_id_accepted: bool = True
     timestamps_present: bool = True
+    times_told: bool = True  # when a machine was last started and stopped; otherwise "0", as if never
+    started_at_means: Literal["billed", "running"] = "billed"
     inventory_state_present: bool = True
     template_times_as: Literal["createdAt", "createTime"] = "createdAt"
     node_as: Literal["array", "object"] = "object"

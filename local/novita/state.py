@@ -16,6 +16,7 @@ from local.novita.errors import ApiError
 from local.novita.machines import Machine
 from local.novita.settings import Settings
 from local.novita.stock import Stock
+from local.novita.storages import Storage
 from local.novita.templates import RegistryAuth, default_auths, default_templates
 
 
@@ -27,6 +28,7 @@ class SimulatorState:
     products: dict[str, Product] = field(default_factory=default_products)
     templates: dict[str, dict[str, Any]] = field(default_factory=default_templates)
     auths: dict[str, RegistryAuth] = field(default_factory=default_auths)
+    storages: dict[str, Storage] = field(default_factory=dict)
     machines: dict[str, Machine] = field(default_factory=dict)
     app_responses: dict[str, CannedResponse] = field(default_factory=dict)
     machines_created: int = 0
@@ -41,6 +43,11 @@ class SimulatorState:
         cluster = self.cluster_of(region)
         suffixed = cluster and self.settings.region_names == "suffixed"
         return f"{region} ({cluster.place})" if cluster and suffixed else region
+
+    def require_storage(self, id_: str) -> Storage:
+        if id_ not in self.storages:
+            raise ApiError("NETWORK_STORAGE_NOT_FOUND", f"storage {id_} not found")
+        return self.storages[id_]
 
     def require_machine(self, id_: str, account: str | None = None) -> Machine:
         """A machine that an action can reach: known, the account's if one is named, not gone or hidden."""

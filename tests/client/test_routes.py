@@ -16,18 +16,10 @@ from functions.api.openapi import _description
 from tests.client.small_server import Asked, Said, SmallServer
 
 # Routes of Parts M and N that the service does not have yet; one that has arrived must leave this list.
-STILL_TO_COME = {
-    "PATCH /api/instances/{}",
-    "GET /api/instances/{}/cost",
-    "GET /api/costs",
-    "GET /api/budgets",
-    "PUT /api/budgets/{}",
-    "DELETE /api/budgets/{}",
-}
+STILL_TO_COME: set[str] = set()
 # Fields that they bring; these are only allowed to be missing, so the list may be emptied when all are there.
 FIELDS_STILL_TO_COME = {
-    "limits", "expiry", "protected", "endedBy", "cost", "owner", "onReclaim", "recoveries", "recovery",
-    "networkVolumes", "envNames", "envs", "logs",
+    "onReclaim", "recoveries", "recovering", "billed",
 }  # fmt: skip
 NAMED = {"HealthCheck": "HealthCheckBody", "CreateRequest": "CreateBody", "QuoteRequest": "QuoteBody"}
 NAMED |= {"StartRequest": "StartBody", "ImportRequest": "ImportBody"}
@@ -55,9 +47,10 @@ CALLS: dict[str, Callable[[Ostler], Any]] = {
     "operation": lambda o: o.operation("ID"),
     "operations": lambda o: o.operations("ID"),
     "wait_until": lambda o: o.wait_until("ID"),
-    "cost_page": lambda o: o.cost_page("ID"),
+    "cost": lambda o: o.cost("ID"),
     "costs": lambda o: o.costs(),
     "budgets": lambda o: o.budgets(),
+    "budget": lambda o: o.budget("ID"),
     "set_budget": lambda o: o.set_budget("ID", "10", "month"),
     "delete_budget": lambda o: o.delete_budget("ID"),
     "products": lambda o: o.products(),
@@ -67,6 +60,7 @@ CALLS: dict[str, Callable[[Ostler], Any]] = {
     "replay": lambda o: o.replay("ID"),
     "webhook_secret": lambda o: o.webhook_secret("https://example.com"),
     "health": lambda o: o.health(),
+    "me": lambda o: o.me(),
     "status": lambda o: o.status(),
     "circuits": lambda o: o.circuits(),
     "pause": lambda o: o.pause(),

@@ -19,6 +19,7 @@ def prepare(service: Service) -> None:
     ports = [{"type": "http", "ports": [SILENT_PORT]}]
     service.simulator.put_template(_SILENT_TEMPLATE, name="silent", ports=ports)
     service.simulator.app(port=SILENT_PORT, status=502)
+    service.simulator.settings(spotInGet=True)  # so that a look by id tells a reclaim from a stop
 
 
 def checked_create(service: Service, **body: Any) -> str:

@@ -11,6 +11,8 @@ def test_health_and_documentation_are_open_and_everything_else_is_not(service: S
     health = requests.get(f"{base}/health", timeout=30)
     description = requests.get(f"{base}/openapi.json", timeout=30)
     page = requests.get(f"{base}/docs", timeout=30)
+    front = requests.get(f"{base}/", timeout=30)
+    kept = requests.get(f"{base}/", headers={"If-None-Match": front.headers["ETag"]}, timeout=30)
     closed = requests.get(f"{base}/api/instances", timeout=30)
     deep = requests.get(f"{base}/health?deep=true", timeout=30)
     head = requests.head(f"{base}/health", timeout=30)
@@ -24,9 +26,14 @@ def test_health_and_documentation_are_open_and_everything_else_is_not(service: S
     assert page.status_code == 200
     assert page.headers["Content-Type"].startswith("text/html")
     assert "swagger-ui" in page.text.lower()
+    assert (front.status_code, kept.status_code, kept.content) == (200, 304, b"")
+    for answer in (front, page, description):
+        assert answer.headers["Content-Encoding"] == "gzip"
+    assert int(front.headers["Content-Length"]) < 100_000
+    assert front.text.startswith("<!doctype html>")
     for answer in (closed, deep):
         assert (answer.status_code, answer.json()["error"]["code"]) == (401, "UNAUTHORIZED")
-    for answer in (health, description, page, closed, deep):
+    for answer in (health, description, page, front, kept, closed, deep):
         assert answer.headers["X-Request-ID"]
         assert answer.headers["X-Correlation-ID"]
         assert answer.headers["X-Content-Type-Options"] == "nosniff"

@@ -32,7 +32,7 @@ MODES = {
     "jwt": {"auth": "jwt", "jwtIssuer": STAND_IN, "jwtAudience": "ostler"},
     "iam": {"auth": "iam"},
 }
-PAST_THE_AUTHORIZER = ("/api", "/API/instances", "/", "/nothing")
+PAST_THE_AUTHORIZER = ("/api", "/API/instances", "/nothing")
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,7 @@ class Known:
         self.by_change = {what: _taken_over(service, what, f"by-id-{what}") for what in CHANGES}
         for what in CHANGES:
             _taken_over(service, what, f"by-name-{what}")
+        service.call("PUT", "/api/budgets/generated", {"limitUsd": "500", "period": "month"})
         self.operation = service.operate(_taken_over(service, "stop", "operated"), "stop")
 
     def put_into(self, case: Case[Any], number: int) -> None:
@@ -82,7 +83,10 @@ class Known:
             instance_id=self.by_change.get(change, self.seen),
             operation_id=self.operation,
             template_id="107672",
+            budget_name="generated",
         )
+        if case.operation.path.startswith("/api/budgets") and isinstance(case.body, dict):
+            case.body["scope"] = "all"  # key and tag exclude each other, which no schema says here
         _replace(case.query, instanceId=self.seen, url=self.inbox)
         _replace(case.body, instanceName=f"by-name-{change}", novitaInstanceId=self.theirs)
         if number < 6:  # each is bought

@@ -40,7 +40,7 @@ def test_a_receiver_that_is_gone_is_not_asked_again(service: Service) -> None:
 
 
 def _states(service: Service) -> list[str]:
-    return [item["state"]["S"] for item in service.items() if item["sk"]["S"] == "delivery"]
+    return [item["state"]["S"] for item in service.items() if item.get("kind") == {"S": "delivery"}]
 
 
 def test_a_subscriber_gets_only_the_events_that_its_filter_lets_through(service: Service) -> None:

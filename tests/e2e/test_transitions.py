@@ -33,6 +33,26 @@ def created_and_reclaimed(service: Service) -> str:
     return take(service, instance_id, ("start", "ready"))
 
 
+def taken_away(service: Service, on_reclaim: object) -> str:
+    """With no room to start it again."""
+    instance_id = service.create(onReclaim=on_reclaim)
+    shown = service.wait_for(instance_id, "running")
+    service.simulator.reclaim(shown["novitaInstanceId"], notice=False, noRoomSeconds=600)
+    return instance_id
+
+
+def replaced(service: Service) -> str:
+    instance_id = taken_away(service, {"action": "replace", "replaceAfter": 1})
+    assert service.wait(lambda: service.statuses(instance_id)[3:] == REPLACED)
+    return instance_id
+
+
+def stopped_while_it_was_to_be_brought_back(service: Service) -> str:
+    instance_id = taken_away(service, "restart")
+    service.wait_for(instance_id, "exited")
+    return take(service, instance_id, ("stop", "stopping"), ("delete", "terminated"))
+
+
 def checked_and_restarted(service: Service) -> str:
     instance_id = courses.checked_create(service)
     return take(service, instance_id, ("restart", "health_checking"), ("delete", "terminated"))
@@ -81,6 +101,7 @@ def deleted_while_it_is_bought(service: Service) -> str:
     return take(service, service.create(name="too-slow"), ("delete", "terminated"))
 
 
+REPLACED = ["exited", "creating", "starting", "running"]
 COURSES: list[Course] = [
     # On its way up. Novita refuses to stop what does not run yet, so that a stop waits.
     imported("pulling", ("running", "running")),
@@ -120,6 +141,8 @@ COURSES: list[Course] = [
     stopped_and_refused_for_room,
     # Bought here; last, since a purchase has a short deadline and functions begin slowly.
     created_and_reclaimed,
+    replaced,
+    stopped_while_it_was_to_be_brought_back,
     checked_and_restarted,
     refused_and_redriven,
     deleted_while_it_is_bought,

@@ -7,7 +7,9 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
+from functions.shared.domain.instance.limits import NEW_CLOCK, NO_LIMITS
 from functions.shared.domain.instance.purchases import refused_offers
+from functions.shared.domain.instance.reclaim import Recovery
 from functions.shared.domain.instance.record import (
     CleanupTask,
     Instance,
@@ -45,12 +47,19 @@ _INTERVALS: dict[str, tuple[float, ...]] = {
     "denied_at": (3600.0,),
     "again_at": (),
     "since": (600.0,),
+    "ran_at": (),
+    "running_since": (300.0,),
+    "ready_since": (),
+    "off_since": (600.0,),
+    "told_stop_at": (),
+    "told_delete_at": (),
 }
 _MANY = 5  # attempts, rounds: more make no difference
 _SPANS = (_SETTLE, _VANISHED)  # of time that has been counted
 _NO_PART: dict[type, frozenset[str]] = {
     Instance: frozenset({"id", "name", "spec", "created_at", "actor", "correlation_id", "webhook_url"})
-    | {"version", "token", "sequence", "waiting", "unknown", "last_used_at", "error"},
+    | {"version", "token", "sequence", "waiting", "unknown", "last_used_at", "error"}
+    | {"ledger"},  # no rule reads it
     # Those of looks are compared only with the step that set them.
     RentedMachine: frozenset({"looked_at", "bought_at", "price", "product_id", "region", "boot"}),
     PurchaseState: frozenset({"read_at", "count"}),
@@ -61,6 +70,7 @@ _NO_PART: dict[type, frozenset[str]] = {
     Worker: frozenset({"token", "call"}),
     CleanupTask: frozenset({"checked_at"}),
     Refusal: frozenset({"count"}),
+    Recovery: frozenset({"lost_at", "checked_at"}),
     World: frozenset({"now", "budget", "terms"}),
 }
 
@@ -69,9 +79,16 @@ def key(world: World) -> int:
     """Of what was refused only the offers matter that are not asked for again so soon."""
     refused = len(refused_offers(world.purchases, world.now))
     matter = tuple(one for one in world.purchases if one.outcome is not PurchaseOutcome.REFUSED)
-    canonical = _canonical(replace(world, purchases=matter), world.now)
+    canonical = _canonical(replace(_without_clock(world), purchases=matter), world.now)
     overtaken = _comes_too_late(world, world.parked) if world.parked else ()
     return hash((canonical, world.record.queue, refused, overtaken))
+
+
+def _without_clock(world: World) -> World:
+    """Nothing is counted for one that is not limited, nor may be."""
+    if world.limited or world.record.limits != NO_LIMITS:
+        return world
+    return replace(world, record=replace(world.record, clock=NEW_CLOCK, ended_by=None))
 
 
 def _comes_too_late(world: World, worker: Worker) -> tuple[bool, ...]:

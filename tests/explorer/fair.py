@@ -6,8 +6,8 @@ from functools import partial
 
 from tests.explorer.canonical import key
 from tests.explorer.moves import GRACE, ask, become, begin, go_on, overdue, resend, reveal, turn, wait
-from tests.explorer.novita import OF_ITSELF
 from tests.explorer.promises import Broken, check_rest
+from tests.explorer.small_novita import OF_ITSELF
 from tests.explorer.world import POLICY, Weather, World
 
 _MOST_MOVES = 300
@@ -74,6 +74,10 @@ def rested(world: World) -> World:
     return world
 
 
+def next_move(world: World) -> World:
+    return Ends()._go_on(world)
+
+
 def asked(world: World, command: str) -> World:
     after = ask(replace(world, budget=replace(world.budget, requests=1)), command)
     assert after is not None
@@ -98,6 +102,12 @@ def _in_turn(world: World) -> Iterator[Fair]:
     for machine in world.live():
         if machine.hidden_since:
             yield f"{machine.id} is shown again", partial(reveal, world, machine)
+    for machine in world.live():
+        if machine.crowded and not world.record.recovery:
+            yield (
+                f"there is room for {machine.id}",
+                partial(world.with_machine, replace(machine, crowded=False)),
+            )
     for machine in world.live():
         if after := OF_ITSELF.get(machine.word):
             yield f"{machine.id} is {after}", partial(become, world, machine, after)

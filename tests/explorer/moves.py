@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from functions.shared.domain.errors import CallerError
-from tests.explorer.novita import FAULTS, OF_ITSELF
 from tests.explorer.promises import Broken, check_state
 from tests.explorer.replay import Suspended
-from tests.explorer.run import COMMANDS, Run
+from tests.explorer.run import COMMANDS, LIMIT_COMMANDS, Run
+from tests.explorer.small_novita import FAULTS, OF_ITSELF
 from tests.explorer.world import (
     LIFETIME,
     OURS,
@@ -154,6 +154,9 @@ def _novita_does(world: World) -> Iterator[Choice]:
             yield f"{machine.id} is {after}", partial(become, world, machine, after)
         if machine.hidden_since:
             yield f"{machine.id} is shown again", partial(reveal, world, machine)
+        if machine.crowded:
+            roomy = replace(machine, crowded=False)
+            yield f"there is room for {machine.id} again", partial(world.ticked().with_machine, roomy)
     if world.weather is not Weather.FINE:
         yield "Novita is itself again", partial(turn, world.ticked(), Weather.FINE)
     if not world.budget.faults:
@@ -171,9 +174,19 @@ def _novita_does(world: World) -> Iterator[Choice]:
             yield f"{machine.id} is hidden, and lives", partial(paid.with_machine, hidden)
         if machine.word == "running":
             yield f"{machine.id} is stopped by Novita", partial(become, paid, machine, "exited")
+            if world.record.spec.on_reclaim:
+                yield from _reclaims(paid, machine)
             yield f"{machine.id} is moved by Novita", partial(become, paid, machine, "migrating")
         if machine.word in ("running", "exited"):
             yield f"{machine.id} is removed at Novita by others", partial(become, paid, machine, "removed")
+
+
+def _reclaims(paid: World, machine: ModelMachine) -> Iterator[Choice]:
+    full = replace(machine, crowded=True)
+    yield f"{machine.id} is taken away for another", partial(become, paid, full, "exited")
+    if not machine.notified:
+        notified = replace(machine, notified=True)
+        yield f"{machine.id} is to be taken away", partial(paid.with_machine, notified)
 
 
 def turn(world: World, weather: Weather) -> World:
@@ -197,15 +210,22 @@ def reveal(world: World, machine: ModelMachine) -> World:
 def _users_ask(world: World) -> Iterator[Choice]:
     if not world.budget.requests:
         return
-    for command in COMMANDS:
+    for command in (*COMMANDS, *(LIMIT_COMMANDS if world.limited else ())):
         yield f"a user asks: {command}", partial(ask, world, command)
+    if world.record.limits.idle_stop_after:
+        yield "a user notes a use", partial(use, world)
+
+
+def use(world: World) -> World:
+    world = world.ticked().spend(requests=1)
+    return replace(world, used_at=world.now)
 
 
 def ask(world: World, command: str) -> World | None:
     world = world.ticked().spend(requests=1)
     run = Run(world, Worker(command, world.now), None, whole=True)
     try:
-        run.operate(COMMANDS[command])
+        run.operate((COMMANDS | LIMIT_COMMANDS)[command])
     except CallerError:
         return None
     if run.world.record is world.record:

@@ -7,11 +7,13 @@ ended whatever they were about, and what then came back was deleted.
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from datetime import datetime
 from unittest.mock import patch
 
 from functions.shared.domain.errors import Fault, MachineNotFound, OstlerError
 from functions.shared.domain.instance import purchases, sightings
 from functions.shared.domain.instance.decision import Decision
+from functions.shared.domain.instance.machine import Machine
 from functions.shared.domain.instance.observations import NotFoundById
 from functions.shared.domain.instance.progress import fail
 from functions.shared.domain.instance.record import Action
@@ -75,8 +77,8 @@ def _gone(decision: Decision, machine_id: str) -> Decision:
     return decision.move_operation("failed", fault).move(after, fault.message, deadline_at=None)
 
 
-def _reappeared(decision: Decision, machine_id: str) -> Decision:
-    gone = decision.record.cleanup.gone
+def _reappeared(decision: Decision, machine: Machine, _: datetime) -> Decision:
+    gone, machine_id = decision.record.cleanup.gone, machine.id
     if machine_id not in gone:
         return decision
     decision = decision.change_cleanup(gone=tuple(one for one in gone if one != machine_id))

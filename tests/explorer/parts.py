@@ -12,6 +12,7 @@ from functions.shared.domain.ids import Mark
 from functions.shared.domain.instance.decision import Decision
 from functions.shared.domain.instance.health import HealthReport
 from functions.shared.domain.instance.machine import Machine
+from functions.shared.domain.instance.observations import LastUse
 from functions.shared.domain.instance.record import Instance, Purchase, Queue
 from functions.shared.domain.market import Choice, Offer, Template
 from functions.shared.domain.messages import StepMessage
@@ -22,8 +23,8 @@ from functions.shared.novita.client import Novita
 from functions.shared.stores.machines import KeyTrust, SwitchState
 from functions.shared.stores.table import Write
 from tests.explorer import store
-from tests.explorer.novita import Answer
 from tests.explorer.replay import Replay
+from tests.explorer.small_novita import Answer
 from tests.explorer.world import Call, Weather, Worker, World
 from tests.unit.builders import new_report
 
@@ -70,6 +71,14 @@ class StoredInstances:
 
     def owner(self, _: str) -> None:
         return None
+
+
+class ModelLastUsed:
+    def __init__(self, run: Replay) -> None:
+        self._run = run
+
+    def read(self, _: str) -> LastUse:
+        return LastUse(self._run.see(lambda world: world.used_at))
 
 
 class InstancesToBuyFor(StoredInstances):

@@ -3,10 +3,14 @@
 from dataclasses import replace
 
 from functions.shared.domain.instance.decision import Decision
+from functions.shared.domain.instance.limits import EndedBy
 from functions.shared.domain.instance.record import Instance, Purchase, PurchaseOutcome
 from functions.shared.domain.instance.status import Status
 from tests.explorer.world import OURS, POLICY, Call, ModelMachine, World
 from tests.unit.domain.instance.promises import assert_due_unless_at_rest, assert_follows
+
+_BY_CLOCK = (EndedBy.LIFETIME, EndedBy.IDLE, EndedBy.STOPPED_TOO_LONG)
+_ASKED = {Status.STOPPING: "stop", Status.DELETING: "delete"}
 
 
 class Broken(Exception):
@@ -38,12 +42,20 @@ def check_action(world: World, machine: ModelMachine, call: Call) -> None:
     surplus = record.machine.id not in (None, machine.id)
     failed = "failure" in world.asked or record.status is Status.FAILED
     may = {
-        "delete": "delete" in world.asked or surplus or (failed and record.ready_at is None),
+        "delete": "delete" in world.asked
+        or surplus
+        or (failed and not record.was_ready)
+        or _given_back(machine) in world.asked,
         "stop": failed or bool({"stop", "delete"} & world.asked),
-        "start": "start" in world.asked,
+        "start": "start" in world.asked or record.recovery is not None,
         "restart": "restart" in world.asked,
     }
     require(may[call.kind], f"{call.kind} of {machine.id}, and nobody asked for it")
+
+
+def _given_back(machine: ModelMachine) -> str:
+    """It was taken away, and another is to take its place."""
+    return f"replace {machine.id}"
 
 
 def check_settled(world: World, purchase: Purchase) -> None:
@@ -64,6 +76,7 @@ def check_decision(world: World, decision: Decision) -> None:
         assert_due_unless_at_rest(decision)
     except AssertionError as error:
         raise Broken(str(error) or "it is not at rest, and nothing is due") from None
+    _check_clock(world, after)
     if after.status is Status.TERMINATED is not before.status:
         _check_end(world, after)
     if after.status is Status.FAILED is not before.status:
@@ -104,7 +117,31 @@ def noted(world: World, decision: Decision) -> World:
             told = missing
     failed = decision.record.status is Status.FAILED
     asked = world.asked | {"failure"} if failed else world.asked
+    recovery = decision.record.recovery
+    if recovery and recovery.given_back:
+        asked = asked | {f"replace {recovery.given_back}"}
+    if decision.record.ended_by in _BY_CLOCK and decision.record.status in _ASKED:
+        asked |= {_ASKED[decision.record.status]}
     return replace(world, asked=asked, missing_told=told)
+
+
+def _check_clock(world: World, after: Instance) -> None:
+    """What a limit ends was limited when that was decided, its time was up, and nobody used it meanwhile."""
+    before, now = world.record, world.now
+    if before.status is after.status or after.ended_by not in _BY_CLOCK:
+        return
+    if after.status is Status.STOPPING and after.ended_by is EndedBy.IDLE:
+        uses = [at for at in (before.clock.running_since, world.used_at) if at]
+        since, lasts = max(uses, default=None), before.limits.idle_stop_after
+    elif after.status is Status.STOPPING:
+        since, lasts = before.clock.running_since, before.limits.stop_after
+    elif after.status is Status.DELETING:
+        since, lasts = before.clock.off_since, before.limits.delete_after_stopped
+    else:
+        return
+    require(
+        since and lasts and since + lasts <= now, f"{after.status} by a limit that was not up, or no more"
+    )
 
 
 def check_state(world: World) -> None:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, cast
 
 from functions.shared.domain.instance.record import Instance
-from tests.explorer import novita, promises, store
+from tests.explorer import promises, small_novita, store
 from tests.explorer.world import Call, Worker, World
 
 _MOST_CALLS = 20  # of one function: machines to give back, a look-up, purchases, and what they write
@@ -59,7 +59,7 @@ class Replay:
         if call.kind in _STORED:
             self.world, answer = store.perform(world, call)
         else:
-            self.world, answer = novita.perform(world, call, outcome)
+            self.world, answer = small_novita.perform(world, call, outcome)
         return answer
 
     def see(self, look: Callable[[World], Any]) -> Any:

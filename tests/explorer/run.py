@@ -1,5 +1,6 @@
 """The real functions over a world: steps, sweeps, reads, and what users ask for."""
 
+from datetime import timedelta
 from typing import Any, cast
 
 from functions.api.use_cases.operate_instance import Command, OperateInstance
@@ -7,17 +8,20 @@ from functions.api.use_cases.read_instances import ReadInstances
 from functions.create.handler import BuyMachine
 from functions.shared.domain.errors import Fault
 from functions.shared.domain.instance.commands import (
+    Update,
     begin_again,
     begin_delete,
     begin_release,
     begin_restart,
     begin_start,
     begin_stop,
+    begin_update,
 )
 from functions.shared.domain.instance.decide import decide
 from functions.shared.domain.instance.decision import Decision, leave_to_its_step
 from functions.shared.domain.instance.health import HealthCheck
-from functions.shared.domain.instance.observations import Act, Buy, CheckHealth, DeadLettered
+from functions.shared.domain.instance.limits import LimitChange, LimitRules, Limits
+from functions.shared.domain.instance.observations import Act, Buy, CheckHealth, DeadLettered, FindOffer
 from functions.shared.domain.instance.record import Queue
 from functions.shared.domain.messages import StepMessage
 from functions.shared.engine.compare import CompareWithNovita
@@ -32,6 +36,7 @@ from tests.explorer.parts import (
     SHARED_FROM,
     FreeSlots,
     InstancesToBuyFor,
+    ModelLastUsed,
     ModelProbes,
     ModelQueues,
     ModelSharedList,
@@ -53,6 +58,17 @@ COMMANDS: dict[str, Command] = {
     "delete": begin_delete,
     "release": lambda decision, id_: begin_release(decision, id_, admin=True),
     "redrive": lambda decision, _: begin_again(decision),
+}
+# Of one that a clock ends: without these, nobody could extend it in time.
+LIMITS = Limits(stop_after=timedelta(minutes=5), delete_after_stopped=timedelta(minutes=10))
+IDLE_LIMITS = Limits(idle_stop_after=timedelta(minutes=5), delete_after_stopped=timedelta(minutes=10))
+LIMIT_COMMANDS: dict[str, Command] = {
+    "no limits": lambda decision, _: begin_update(
+        decision, Update({}, limits=LimitChange({}, LimitRules(), only=True))
+    ),
+    "limits": lambda decision, _: begin_update(
+        decision, Update({}, limits=LimitChange({**vars(LIMITS)}, LimitRules()))
+    ),
 }
 
 
@@ -77,7 +93,8 @@ class Run(Replay):
             self.deciding = decision.record
             return act(decision, call)
 
-        return {**handlers, Act: acting} | ({Buy: self._buy_machine()} if queue is Queue.CREATE else {})
+        buying = self._buying() if queue is Queue.CREATE else {}
+        return {**handlers, Act: acting, **buying}
 
     def _step_calls(self) -> StepCalls:
         return StepCalls(
@@ -88,7 +105,12 @@ class Run(Replay):
             cast(Any, Unused()),
             self.clock,
             self.budget,
+            cast(Any, ModelLastUsed(self)),
         )
+
+    def _buying(self) -> CallHandlers:
+        buy = self._buy_machine()
+        return {Buy: buy, FindOffer: buy.find_offer}
 
     def _buy_machine(self) -> BuyMachine:
         return BuyMachine(

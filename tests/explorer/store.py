@@ -36,7 +36,8 @@ def perform(world: World, call: Call) -> tuple[World, Any]:
 def _save(world: World, decision: Decision) -> tuple[World, Any]:
     """Over the version that the decision grew from; with the message that follows from it."""
     before = world.record
-    if before.version != decision.record.version:
+    used = decision.unused is not None and decision.unused.at != world.used_at
+    if before.version != decision.record.version or used:
         return world, StaleInstance(before.id)
     promises.check_decision(world, decision)
     version = before.version + 1

@@ -11,16 +11,18 @@ from unittest.mock import PropertyMock, patch
 import pytest
 
 from functions.create import handler as create
-from functions.shared.domain.instance import progress, purchases
+from functions.shared.domain.instance import enforcement, progress, purchases
 from functions.shared.domain.instance.decision import Decision, Policy
-from functions.shared.domain.instance.observations import WriteOffPurchase
+from functions.shared.domain.instance.limits import Limits
+from functions.shared.domain.instance.observations import LastUse, WriteOffPurchase
 from functions.shared.domain.instance.record import Purchase, PurchaseOutcome, Spec
 from functions.shared.domain.instance.status import Status
 from functions.shared.stores.machines import KeyTrust
 from tests.explorer import old_rules, store
 from tests.explorer.fair import finished, rested
 from tests.explorer.moves import begin, moves, wait
-from tests.explorer.roots import SPECS, roots
+from tests.explorer.roots import SPECS, limited_roots, roots
+from tests.explorer.run import IDLE_LIMITS, LIMITS
 from tests.explorer.search import Bounds, Search, walk
 from tests.explorer.world import POLICY, Budget, Terms, World
 
@@ -34,6 +36,42 @@ def test_every_history_up_to_a_depth_keeps_every_promise(budget: Budget, depth: 
     assert not report.broken, report
     assert report.depth == depth
     assert report.states > 500
+
+
+@pytest.mark.parametrize(("budget", "depth"), [(Budget(1, 1), 3), (Budget(0, 2), 4)], ids=str)
+def test_what_a_clock_ends_was_to_end_and_does(budget: Budget, depth: int) -> None:
+    report = Search(Bounds(depth=depth)).run(limited_roots(budget))
+
+    assert not report.broken, report
+    assert report.states > 100
+
+
+def test_what_is_stopped_for_idleness_was_used_by_nobody() -> None:
+    """Whoever uses it while that is being decided wins."""
+    report = Search(Bounds(depth=4)).run(limited_roots(Budget(1, 1), IDLE_LIMITS)[1:2])
+
+    assert not report.broken, report
+    assert report.states > 100
+
+
+def test_a_stop_of_what_was_used_meanwhile_is_found_where_nobody_checks() -> None:
+    def unguarded(decision: Decision, use: LastUse) -> Decision:
+        return replace(use_read(decision, use), unused=None)
+
+    use_read = enforcement.use_read
+    with patch.object(enforcement, "use_read", unguarded):
+        report = Search(Bounds(depth=4)).run(limited_roots(Budget(1, 1), IDLE_LIMITS)[1:2])
+
+    assert "by a limit that was not up" in report.broken
+
+
+@pytest.mark.parametrize("limits", [LIMITS, IDLE_LIMITS], ids=["lifetime", "idle"])
+def test_whatever_happens_to_one_that_a_clock_ends_it_comes_to_rest(limits: Limits) -> None:
+    begin = limited_roots(Budget(faults=8, requests=4), limits)
+
+    reports = [walk(begin, 25, Random(seed)) for seed in range(12)]
+
+    assert [str(report) for report in reports if report.broken] == []
 
 
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)

@@ -36,6 +36,8 @@ class ModelMachine:
     name: str
     word: str = "creating"  # Novita's own; "removed" is gone
     account: str = OURS
+    notified: bool = False  # it will be taken away: only a list says so
+    crowded: bool = False  # there is no room to start it
     hidden_since: datetime | None = None  # lives, and neither get nor list shows it
     denied_since: datetime | None = None  # since when Novita has said that there is no such machine
     denied_at: datetime | None = None  # and when it last did
@@ -116,8 +118,10 @@ class World:
     budget: Budget = Budget(0, 0)
     key: KeyState = KeyState()
     missing_told: bool = False
-    asked: frozenset[str] = frozenset()  # what users have asked for, and "failure" once it has failed
+    asked: frozenset[str] = frozenset()  # by users or clocks, and "failure" once it has failed
     terms: Terms = Terms()
+    limited: bool = False  # limits are among what users ask for
+    used_at: datetime | None = None  # as callers have noted it
 
     def machine(self, machine_id: str) -> ModelMachine | None:
         return next((one for one in self.machines if one.id == machine_id), None)

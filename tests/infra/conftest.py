@@ -30,6 +30,7 @@ def chosen(tmp_path_factory: pytest.TempPathFactory) -> Template:
         localApiId="0123abcd",
         alarmEmail="on-call@page.example",
         edge="cloudfront",
+        watch="full",
         edgeRateLimit="500",
         domainName="gpu.page.example",
         certificateArn="arn:aws:acm:us-east-1:123456789012:certificate/1",
@@ -47,4 +48,5 @@ def signed(tmp_path_factory: pytest.TempPathFactory) -> Template:
         certificateArn="arn:aws:acm:eu-west-1:123456789012:certificate/1",
         subscriberAccounts="123456789012,210987654321",
         reserveReconcile="2",
+        watch="off",
     )

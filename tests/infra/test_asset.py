@@ -83,6 +83,10 @@ def test_it_leaves_out_what_the_runtime_has(shipped: Path) -> None:
     assert not [name for name in FROM_THE_RUNTIME if list(shipped.glob(f"{name}*"))]
 
 
+def test_the_page_is_one_document(shipped: Path) -> None:
+    assert [path.name for path in (shipped / "functions" / "api" / "page").iterdir()] == ["index.html"]
+
+
 def test_native_code_is_for_arm64(shipped: Path) -> None:
     libraries = list(shipped.rglob("*.so"))
 

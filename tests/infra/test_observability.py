@@ -2,24 +2,20 @@
 
 import json
 import re
-from typing import Any
 
 import pytest
 
 from docs.generate import RUNBOOK
 from functions.shared.platform.observability import METRICS, NAMESPACE
-from tests.infra.template import NAMES, QUEUES, Properties, Template
+from tests.infra.template import Properties, Template
 
 DIMENSIONS = {metric.name: metric.dimension for metric in METRICS}
 
 # What AWS documents: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/
-# sqs-available-cloudwatch-metrics.html, .../apigateway/latest/developerguide/http-api-metrics.html and
-# .../lambda/latest/dg/monitoring-metrics-types.html
+# sqs-available-cloudwatch-metrics.html and .../apigateway/latest/developerguide/http-api-metrics.html
 OF_AWS = {
     ("AWS/SQS", "ApproximateAgeOfOldestMessage", "QueueName"),
     ("AWS/ApiGateway", "5xx", "ApiId"),
-    ("AWS/Lambda", "Errors", "FunctionName"),
-    ("AWS/Lambda", "Throttles", "FunctionName"),
 }
 
 
@@ -43,7 +39,7 @@ def test_an_alarm_on_our_own_metrics_names_one_that_the_functions_write(
 ) -> None:
     ours = [alarm for alarm in alarms.values() if alarm["Namespace"] == NAMESPACE]
 
-    assert len(ours) == 13
+    assert len(ours) == 17
     for alarm in ours:
         names = {one["Name"] for one in alarm["Dimensions"]} - {"service"}
         assert names <= {DIMENSIONS[alarm["MetricName"]]}
@@ -55,39 +51,28 @@ def test_an_alarm_on_a_metric_of_aws_names_one_that_aws_documents(alarms: dict[s
     assert {(one["Namespace"], one["MetricName"], one["Dimensions"][0]["Name"]) for one in theirs} == OF_AWS
 
 
-def test_every_queue_every_function_and_the_api_are_watched(
+def test_the_api_and_the_queue_that_no_record_stands_for_are_watched(
     alarms: dict[str, Properties], template: Template
 ) -> None:
-    functions = {
-        logical: function["Handler"].split(".")[1]
-        for logical, function in template.all("AWS::Lambda::Function").items()
-    }
-
-    for queue in QUEUES:
-        assert watched(alarms[f"OldestMessage-{queue}"], template) == ("QueueName", template.queue_id(queue))
-    for name in NAMES:
-        assert functions[watched(alarms[f"FunctionErrors-{name}"], template)[1]] == name
-    for name in ("api", "reconcile"):
-        assert functions[watched(alarms[f"Throttles-{name}"], template)[1]] == name
     (api,) = template.resources("AWS::ApiGatewayV2::Api")
+
     assert watched(alarms["GatewayErrors"], template) == ("ApiId", api)
+    assert watched(alarms["WebhooksLate"], template) == ("QueueName", template.queue_id("webhook"))
 
 
 def test_a_message_may_be_as_old_as_the_longest_delay_and_one_crash_make_it(
     alarms: dict[str, Properties], template: Template
 ) -> None:
     longest_delay = 900
-    for queue in QUEUES:
-        hidden = template.queue(queue)["VisibilityTimeout"]
-        assert alarms[f"OldestMessage-{queue}"]["Threshold"] > longest_delay + hidden
+    hidden = template.queue("webhook")["VisibilityTimeout"]
+
+    assert alarms["WebhooksLate"]["Threshold"] > longest_delay + hidden
 
 
 def test_missing_data_is_judged_by_what_its_absence_means(alarms: dict[str, Properties]) -> None:
     judged = {name: alarm["TreatMissingData"] for name, alarm in alarms.items()}
-    states = {"CircuitOpen", "Orphans", "StepsLate", "DeadLettersNotStored"}
 
     assert {judged.pop(name) for name in ("ReconcilerSilent", "NotCompared")} == {"breaching"}
-    assert {judged.pop(name) for name in states} == {"ignore"}
     assert set(judged.values()) == {"notBreaching"}
 
 
@@ -100,23 +85,28 @@ def test_the_topic_is_told_when_an_alarm_is_raised_and_when_it_is_over(
         assert alarm["AlarmActions"] == alarm["OKActions"] == [{"Ref": topic}]
 
 
-def test_alarms_may_use_the_topic_and_its_key_which_the_key_of_sns_does_not_allow(template: Template) -> None:
-    def allowed(document: Any) -> dict[str, set[str]]:
-        found: dict[str, set[str]] = {}
-        for statement in document["Statement"]:
-            if statement["Principal"] == {"Service": "cloudwatch.amazonaws.com"}:
-                actions = statement["Action"]
-                found[json.dumps(statement["Condition"])] = (
-                    {actions} if isinstance(actions, str) else {*actions}
-                )
-        return found
+def test_alarms_may_use_the_topic_which_has_no_key_that_would_keep_them_out(template: Template) -> None:
+    here = {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
+    policy = template.watch.one("AWS::SNS::TopicPolicy")["PolicyDocument"]["Statement"]
+    theirs = [one for one in policy if one["Principal"] == {"Service": "cloudwatch.amazonaws.com"}]
 
-    here = json.dumps({"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}})
-    watch = template.watch
+    assert [(one["Action"], one["Condition"]) for one in theirs] == [("sns:Publish", here)]
+    (topic,) = template.watch.resources("AWS::SNS::Topic").values()
+    assert "KmsMasterKeyId" not in topic.get("Properties", {})
+    assert template.watch.resources("AWS::KMS::Key") == {}
 
-    assert allowed(watch.one("AWS::SNS::TopicPolicy")["PolicyDocument"]) == {here: {"sns:Publish"}}
-    assert allowed(watch.one("AWS::KMS::Key")["KeyPolicy"]) == {here: {"kms:Decrypt", "kms:GenerateDataKey*"}}
-    assert "KmsMasterKeyId" in watch.one("AWS::SNS::Topic")
+
+def test_by_default_there_is_no_dashboard_and_what_no_alarm_judges_is_not_measured(
+    template: Template, chosen: Template, signed: Template, alarms: dict[str, Properties]
+) -> None:
+    def measured(of: Template) -> set[str]:
+        return {one["Environment"]["Variables"]["METRICS"] for one in of.functions().values()}
+
+    assert template.watch.all("AWS::CloudWatch::Dashboard") == {}
+    assert (measured(template), measured(chosen), measured(signed)) == ({"alarms"}, {"all"}, {"off"})
+    assert not signed.watch.file.exists()
+    judged = {alarm["MetricName"] for alarm in alarms.values() if alarm["Namespace"] == NAMESPACE}
+    assert judged == {metric.name for metric in METRICS if metric.alarm}
 
 
 def test_somebody_is_told_by_mail_if_an_address_is_given(template: Template, chosen: Template) -> None:
@@ -125,11 +115,11 @@ def test_somebody_is_told_by_mail_if_an_address_is_given(template: Template, cho
     assert (subscription["Protocol"], subscription["Endpoint"]) == ("email", "on-call@page.example")
 
 
-def test_the_dashboard_shows_only_what_is_measured_and_nearly_all_of_it(template: Template) -> None:
-    body = json.dumps(template.watch.one("AWS::CloudWatch::Dashboard")["DashboardBody"])
+def test_the_dashboard_shows_only_what_is_measured_and_nearly_all_of_it(chosen: Template) -> None:
+    body = json.dumps(chosen.watch.one("AWS::CloudWatch::Dashboard")["DashboardBody"])
     shown = re.sub(r'\\+"', '"', body)
     single = set(re.findall(r'\["Ostler","(\w+)"', shown))
-    searched = set(re.findall(r'\{Ostler,service,(\w+)\} MetricName="(\w+)" service="ostler"', shown))
+    searched = set(re.findall(r'\{Ostler,service,(\w+)\} MetricName="(\w+)" service="ostler-test"', shown))
 
     assert single <= DIMENSIONS.keys()
     assert all(DIMENSIONS[name] == dimension for dimension, name in searched)
@@ -167,18 +157,17 @@ def test_the_service_can_replace_what_the_alarms_watch(template: Template) -> No
 def test_two_stages_share_no_name(template: Template, chosen: Template) -> None:
     def names(of: Template) -> set[str]:
         alarms = of.watch.all("AWS::CloudWatch::Alarm").values()
-        dashboard = of.watch.one("AWS::CloudWatch::Dashboard")["DashboardName"]
-        return {of.name, of.watch.name, json.dumps(dashboard), *(one["AlarmName"] for one in alarms)}
+        return {of.name, of.watch.name, *(one["AlarmName"] for one in alarms)}
 
     assert names(template).isdisjoint(names(chosen))
     assert {"Ostler", "OstlerWatch", "Ostler-DeadLetters"} < names(template)
     assert {"Ostler-test", "OstlerWatch-test", "Ostler-test-DeadLetters"} < names(chosen)
 
 
-def test_a_dashboard_is_named_after_its_region_since_an_account_has_them_for_all(template: Template) -> None:
-    name = template.watch.one("AWS::CloudWatch::Dashboard")["DashboardName"]
+def test_a_dashboard_is_named_after_its_region_since_an_account_has_them_for_all(chosen: Template) -> None:
+    name = chosen.watch.one("AWS::CloudWatch::Dashboard")["DashboardName"]
 
-    assert name == {"Fn::Join": ["", ["Ostler-", {"Ref": "AWS::Region"}]]}
+    assert name == {"Fn::Join": ["", ["Ostler-test-", {"Ref": "AWS::Region"}]]}
 
 
 def test_a_stage_measures_and_is_judged_under_a_name_of_its_own(chosen: Template) -> None:

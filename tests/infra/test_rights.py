@@ -41,7 +41,13 @@ def secret(name: str) -> set[tuple[str, str]]:
 
 def step(queue: str) -> set[tuple[str, str]]:
     sent = send(*STEPS, "Dead")
-    return table(*ITEMS, "Query") | indexes("due", "fleet") | sent | secret("NovitaKey") | consume(queue)
+    return (
+        table(*ITEMS, "Query", "BatchGetItem")
+        | indexes("due", "fleet")
+        | sent
+        | secret("NovitaKey")
+        | consume(queue)
+    )
 
 
 EXPECTED = {
@@ -52,13 +58,13 @@ EXPECTED = {
     | secret("NovitaKey")
     | secret("WebhookMaster"),
     "create": step("Create"),
-    "monitor": step("Monitor"),
+    "monitor": step("Monitor") | table("ConditionCheckItem"),  # that nobody has used what it stops
     "startup": table(*ITEMS) | send(*STEPS, "Dead") | consume("Startup"),
     "webhook": table("GetItem", "UpdateItem")
     | send("Webhook", "Dead")
     | secret("WebhookMaster")
     | consume("Webhook"),
-    "reconcile": table(*ITEMS, "BatchGetItem")
+    "reconcile": table(*ITEMS, "BatchGetItem", "Query")
     | indexes("due", "status", "fleet")
     | send(*EVERY_QUEUE)
     | on("sqs", ["GetQueueAttributes"], "QueuesDead")
@@ -125,6 +131,13 @@ def test_only_the_api_writes_budgets(template: Template, name: str) -> None:
     writes = {write for write in WRITES if may(template, name, f"dynamodb:{write}", "budget#all")}
 
     assert bool(writes) is (name == "api")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_only_who_stores_records_writes_what_they_cost(template: Template, name: str) -> None:
+    writes = {write for write in WRITES if may(template, name, f"dynamodb:{write}", "costs#2026-01-31")}
+
+    assert bool(writes) is (name not in ("webhook", "announce"))
 
 
 def test_the_api_looks_other_things_up(template: Template) -> None:

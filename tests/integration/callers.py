@@ -60,6 +60,11 @@ class Caller:
             return harness.call("POST", "/api/sync", {})
         if what == "read":
             return harness.call("GET", f"/api/instances/{self.instance_id}")
+        if what == "extend":
+            body = {"limits": {"stopAfter": "20m"}}
+            return harness.call("PATCH", f"/api/instances/{self.instance_id}", body, key)
+        if what == "use":
+            return harness.call("PUT", f"/api/instances/{self.instance_id}/last-used", {})
         return harness.call("POST", f"/api/instances/{self.instance_id}/{what}", None, key)
 
     def _note(self, what: str, status: int, answer: Any) -> None:
@@ -73,7 +78,7 @@ class Caller:
 
 
 def plan(number: int, begin: datetime, over_seconds: float, random: Random, hook: str) -> Caller:
-    """One of many, some with health checks, some with webhooks, most with operations to follow."""
+    """One of many, some with health checks, webhooks or limits, most with operations to follow."""
     body: dict[str, Any] = {"name": f"c{number}", "productName": "RTX 4090 24GB", "templateId": "107672"}
     if random.random() < 0.3:
         body["healthCheck"] = {"retryAttempts": 1}
@@ -83,4 +88,9 @@ def plan(number: int, begin: datetime, over_seconds: float, random: Random, hook
     for _ in range(random.randint(0, 4)):
         what = random.choice((*OPERATIONS, "stop", "start", "read", "sync"))
         steps.append((random.choice((1.0, 20.0, 120.0)) * random.random(), what))
+    clock = Random(number)  # a draw of its own: all else of a seed stays as it is
+    if clock.random() < 0.25:
+        stop = clock.choice(({"stopAfter": "3m"}, {"stopAfter": "10m"}, {"idleStopAfter": "5m"}))
+        body["limits"] = {**stop, "deleteAfterStopped": clock.choice(("2m", "10m"))}
+        steps.append((clock.uniform(60, 300), clock.choice(("extend", "use"))))
     return Caller(f"c{number}", body, steps, begin + timedelta(seconds=over_seconds * random.random()))

@@ -109,7 +109,9 @@ class ChaosRun:
                 self.injected.update(self._proxy.injected)
                 return
         due = [(kind, len(self.harness._due(kind))) for kind in ("instance", "event", "delivery")]
-        raise AssertionError(f"not at rest after {_LONGEST_WAY_TO_REST}: {due}, {self._later} come back")
+        busy = [one for one in self.harness.records() if not one.at_rest]
+        restless = f"{due}, {self._later} come back, busy: {busy}"
+        raise AssertionError(f"not at rest after {_LONGEST_WAY_TO_REST}: {restless}")
 
     def _still(self) -> bool:
         due = any(self.harness._due(kind) for kind in ("instance", "event", "delivery"))
@@ -149,12 +151,27 @@ class ChaosRun:
         if self._random.random() < self._profile.hides and (live := self._live()):
             self.injected["machine hidden"] += 1
             self.harness.simulator.hide(self._random.choice(live), self._random.uniform(20, 600))
+        if self._profile.reclaims and self._random.random() < self._profile.reclaims:
+            self._take_one_away()
         due = self._random.random() < self._profile.other_account and self._right_key_at is None
         # Where no machine is ours yet, any key is believed, and what it buys would be nobody's.
         if due and self._live():
             self.injected["another account's key"] += 1
             self.harness.put_secret("novita", _OTHER_KEY)
             self._right_key_at = self.harness.now() + timedelta(minutes=self._random.uniform(6, 15))
+
+    def _take_one_away(self) -> None:
+        """With or without notice, stopped or removed, with or without room for it for a while."""
+        running = [one["id"] for one in self.harness.simulator.live() if one["status"] == "running"]
+        if not running:
+            return
+        self.injected["spot machine taken away"] += 1
+        notice = self._random.random() < 0.5
+        removed = notice and self._random.random() < 0.2
+        no_room = self._random.choice((0, 0, 100, 400, 5000))
+        how = {"notice": notice, "removed": removed, "noRoomSeconds": no_room}
+        in_seconds = self._random.uniform(70, 200) if notice else 0
+        self.harness.simulator.reclaim(self._random.choice(running), in_seconds, **how)
 
     def _live(self) -> list[str]:
         return [one["id"] for one in self.harness.simulator.live() if not one["hidden"]]

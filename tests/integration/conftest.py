@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from functions.shared.platform import wiring
+from functions.shared.platform import observability, wiring
 from local.emulator import ACCESS_KEY, REGION, SECRET_KEY, Emulator
 from local.novita.client import Simulator
 from local.novita.process import running
@@ -92,6 +92,7 @@ def harness(build: Build) -> Harness:
 @pytest.fixture
 def measured() -> Iterator[Measured]:
     """The metrics that are written from then on, until the test is over."""
+    observability._measured.clear()  # what the explorer has measured is written by nobody
     with ExitStack() as until_the_end:
         yield lambda harness: until_the_end.enter_context(redirect_stdout(Metrics(harness.now)))
 

@@ -23,6 +23,7 @@ class FaultProfile:
     receivers_fail: float = 0
     hang: float = 0  # an invocation's requests to receivers and applications have no answer
     hides: float = 0  # in a turn, a machine lives on unseen for up to ten minutes
+    reclaims: float = 0  # in a turn, a spot machine is taken away
     other_account: float = 0  # in a turn, another account's key is put in for a while
     crowd: int = 0  # requests of one caller in every turn, with a key that may only read
     settings: tuple[tuple[str, str], ...] = ()  # of the service
@@ -99,6 +100,7 @@ ALONE: dict[str, FaultProfile] = {
         novita_settings=(("maxPageSize", 2),), novita=({**_LIST, "body": _EMPTY, "rate": 0.3},)
     ),
     "clocks a minute apart": FaultProfile(skew_seconds=60),
+    "times not told": FaultProfile(novita_settings=(("timesTold", False),), crashes=0.01),
     "two reconcilers at once": FaultProfile(two_sweeps=1.0),
     "functions dying": FaultProfile(crashes=0.02),
     "functions at the same time": FaultProfile(meanwhile=0.05),

@@ -33,6 +33,7 @@ from local.emulator import Emulator
 from local.novita.client import Simulator
 from ops import keys
 from tests.books import assert_books_balance, assert_no_gaps
+from tests.costs import WITHIN
 from tests.integration.quick_http import send_quickly
 from tests.integration.wire import LEAN, Killed, WatchedSettings, WatchedWiring, Wire
 
@@ -76,6 +77,7 @@ class Harness:
         self.wire = Wire()
         self._overdue: tuple[datetime | None, int] = (None, 0)  # what has not moved, and how often not
         self.announcing = True
+        self.costs_within = WITHIN  # of Novita's own times, where it does not tell them
         self.source_ip = "192.0.2.1"  # of callers
         self.outbound_hangs: Callable[[], bool] = lambda: False  # no answer from whoever is asked now
         # Whether an invocation about this instance begins in a new environment.
@@ -184,8 +186,16 @@ class Harness:
         return self._now
 
     def advance(self, seconds: float) -> None:
+        self.pass_unseen(seconds)
+        self.tell_time()
+
+    def pass_unseen(self, seconds: float) -> None:
+        """Time passes, and the simulator is not told before somebody asks it."""
         self._now += timedelta(seconds=seconds)
-        self.simulator.advance(seconds + self._ticked.total_seconds())
+        self._ticked += timedelta(seconds=seconds)
+
+    def tell_time(self) -> None:
+        self.simulator.advance(self._ticked.total_seconds())
         self._ticked = timedelta()
 
     # The API
@@ -480,7 +490,9 @@ class Harness:
         return timedelta(seconds=float(self.environment.get("ORPHAN_AGE", "3600")))
 
     def assert_books_balance(self) -> None:
-        assert_books_balance(self.simulator, self.dynamodb, self.table_name, self.orphan_age)
+        assert_books_balance(
+            self.simulator, self.dynamodb, self.table_name, self.orphan_age, self.costs_within
+        )
 
 
 def _subject(body: str) -> str:
@@ -498,4 +510,6 @@ def _client(emulator: Emulator, service: str) -> Any:
 
 @cache
 def _tables(emulator: Emulator) -> Any:
-    return emulator.session().resource("dynamodb", endpoint_url=emulator.url)
+    made = emulator.session().resource("dynamodb", endpoint_url=emulator.url)
+    send_quickly(made.meta.client)
+    return made

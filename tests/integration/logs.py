@@ -1,4 +1,4 @@
-"""Everything that is logged while something happens, by the service and by libraries, at any level."""
+"""Everything that is logged while something happens, by the service and by libraries, from a level on."""
 
 import io
 import logging
@@ -9,7 +9,7 @@ from functions.shared.platform.observability import logger
 
 
 @contextmanager
-def everything_logged() -> Iterator[io.StringIO]:
+def everything_logged(level: int = logging.DEBUG) -> Iterator[io.StringIO]:
     text = io.StringIO()
     handler = logging.StreamHandler(text)
     handler.setFormatter(logger.registered_formatter)
@@ -17,10 +17,10 @@ def everything_logged() -> Iterator[io.StringIO]:
     levels = [one.level for one in loggers]
     for one in loggers:
         one.addHandler(handler)
-        one.setLevel(logging.DEBUG)
+        one.setLevel(level)
     try:
         yield text
     finally:
-        for one, level in zip(loggers, levels, strict=True):
+        for one, before in zip(loggers, levels, strict=True):
             one.removeHandler(handler)
-            one.setLevel(level)
+            one.setLevel(before)

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from functions.shared.domain.ids import new_instance_id
 from functions.shared.domain.instance.record import Instance
 from functions.shared.domain.instance.status import Status
-from functions.shared.stores.instances import record_item
-from functions.shared.stores.table import marshal
+from functions.shared.stores.instances import list_writes, record_item
+from functions.shared.stores.table import Write, marshal
 from tests.integration.harness import Harness
 from tests.unit.builders import new_instance
 
@@ -40,6 +40,19 @@ def put_alike(harness: Harness, record: Instance, ids: list[str]) -> None:
                 {"PutRequest": {"Item": {**item, "pk": {"S": one}, "id": {"S": one}, "record": inner}}}
             )
         harness.dynamodb.batch_write_item(RequestItems={harness.table_name: puts})
+
+
+def put_listed(harness: Harness, record: Instance, ids: list[str]) -> None:
+    """The items that list such records by owner and tag."""
+    puts = [
+        write.item
+        for one in ids
+        for write in list_writes(replace(record, id=one))
+        if isinstance(write, Write)
+    ]
+    for start in range(0, len(puts), AT_ONCE):
+        some = [{"PutRequest": {"Item": marshal(item)}} for item in puts[start:][:AT_ONCE]]
+        harness.dynamodb.batch_write_item(RequestItems={harness.table_name: some})
 
 
 @dataclass

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from functions.shared.domain.ids import new_instance_id
+from functions.shared.domain.instance.status import Status
 from tests.integration import dead_letters
 from tests.integration.alarms import Alarm, Metrics, synthesised
 from tests.integration.conftest import Build, Measured
@@ -63,12 +64,16 @@ def test_every_alarm_on_our_own_metrics_is_made_to_fire_here(alarms: dict[str, A
         "Orphans",
         "Missing",
         "CleanupStuck",
+        "RecoveryFailed",
         "DeletionsHeld",
         "ReconcilerSilent",
         "NotCompared",
         "StepsLate",
         "EventsLate",
         "AccountRefused",
+        "BalanceLow",
+        "BudgetPassed",
+        "BillDiffers",
         "ServerErrors",
     }
 
@@ -198,6 +203,7 @@ def test_a_machine_that_is_missing_raises_an_alarm_until_it_is_found(harness: Ha
     with listing(harness, []):
         on_call.minutes(16, lambda: carry_on(harness))
         assert "Missing" in on_call.raised()
+        assert "NotCompared" not in on_call.raised(), "the list is right, as far as anybody knows"
 
     on_call.minutes(16, lambda: carry_on(harness))
     assert "Missing" not in on_call.raised()
@@ -214,6 +220,23 @@ def test_a_machine_that_novita_will_not_delete_raises_an_alarm(harness: Harness,
     assert "CleanupStuck" in on_call.raised()
     harness.simulator.clear_faults()
     harness.settle()
+
+
+def test_a_machine_that_cannot_be_brought_back_raises_an_alarm(harness: Harness, watch: Watch) -> None:
+    instance_id = harness.create(onReclaim={"action": "restart", "window": "5m"})
+    harness.run(60)
+    on_call = watch(harness)
+    harness.simulator.reclaim(harness.record(instance_id).machine.id or "", noRoomSeconds=10_000)
+    harness.advance(130)
+
+    def deliver() -> None:
+        harness.deliver()
+        harness.deliver_delayed()
+
+    on_call.minutes(14, deliver)
+
+    assert any(on_call.history("RecoveryFailed"))
+    assert harness.record(instance_id).status is Status.EXITED
 
 
 def test_orphans_that_are_too_many_to_be_deleted_raise_an_alarm(build: Build, watch: Watch) -> None:
@@ -261,6 +284,7 @@ UNREADABLE = {
     "too many calls": {"status": 429},
     "no slot": {"status": 429, "retryAfter": 3600, "times": 1},
     "an outage": {"status": 503},
+    "nothing found": {"status": 400, "reason": "RESOURCE_NOT_FOUND"},
 }
 
 
@@ -268,6 +292,7 @@ UNREADABLE = {
 def test_a_list_that_cannot_be_read_raises_an_alarm(
     harness: Harness, watch: Watch, fault: dict[str, Any]
 ) -> None:
+    running(harness)
     on_call = watch(harness)
     on_call.minutes(15)
     assert not any(on_call.history("NotCompared"))
@@ -277,6 +302,9 @@ def test_a_list_that_cannot_be_read_raises_an_alarm(
 
     assert "NotCompared" in on_call.raised()
     assert "ReconcilerSilent" not in on_call.raised(), "the rest of the sweep goes on"
+    harness.simulator.clear_faults()
+    harness.sweep()
+    harness.settle()
 
 
 def test_one_comparison_ends_it(harness: Harness, watch: Watch) -> None:
@@ -343,6 +371,42 @@ def test_an_account_without_money_raises_an_alarm(harness: Harness, watch: Watch
     assert on_call.metrics.of("AccountRefusals", because="money") == [1]
     assert any(on_call.history("AccountRefused"))
     harness.settle()
+
+
+def test_money_that_does_not_last_a_day_raises_an_alarm(harness: Harness, watch: Watch) -> None:
+    harness.create(gpuNum=4)
+    harness.settle()
+    on_call = watch(harness)
+    harness.simulator.settings(balance=100_000)  # 10 USD, and a day is 17.28
+
+    on_call.minutes(16)
+
+    assert "BalanceLow" in on_call.raised()
+
+
+def test_a_budget_that_is_spent_raises_an_alarm(harness: Harness, watch: Watch) -> None:
+    harness.create(gpuNum=4)
+    harness.settle()
+    body = {"limitUsd": "0.2", "period": "month"}
+    assert harness.call("PUT", "/api/budgets/small", body)[0] == 200
+    harness.advance(3600)
+    on_call = watch(harness)
+
+    on_call.minutes(16)
+
+    assert "BudgetPassed" in on_call.raised()
+
+
+def test_a_bill_that_differs_raises_an_alarm(harness: Harness, watch: Watch) -> None:
+    harness.simulator.settings(billFactor=2)
+    harness.create(gpuNum=4)
+    harness.settle()
+    harness.advance(36 * 3600)
+    on_call = watch(harness)
+
+    on_call.minutes(61)
+
+    assert any(on_call.history("BillDiffers"))
 
 
 def test_an_answer_of_500_raises_an_alarm_and_one_of_503_does_not(harness: Harness, watch: Watch) -> None:

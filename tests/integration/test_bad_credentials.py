@@ -21,6 +21,8 @@ OTHERWISE = {
     ("POST", "/api/jobs/dead/{letter_id}/redrive"): "admin",
     ("POST", "/api/jobs/dead/cleanup"): "admin",
     ("POST", "/api/pause"): "admin",
+    ("PUT", "/api/budgets/{budget_name}"): "admin",
+    ("DELETE", "/api/budgets/{budget_name}"): "admin",
     ("POST", "/api/resume"): "admin",
     ("POST", "/api/sync"): "admin",
     ("GET", "/api/instances/{instance_id}/connection"): "write",

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from functions.shared.domain.money.caps import DEPLOYMENT
 from local.emulator import Emulator
 from local.novita.client import Simulator
+from ops import keys
 from tests.integration import chaos
 from tests.integration.chaos import callers_of, run
+from tests.integration.counters import assert_counters_right, in_use
 from tests.integration.fault_profiles import ALL
 from tests.integration.harness import Harness
 from tests.integration.proxy import FaultProxy
@@ -22,6 +25,7 @@ SEED = 7
 def test_all_faults_at_once_lose_nothing_and_double_nothing(
     disturbed: Harness, proxy: FaultProxy, instances: int
 ) -> None:
+    key_id = count_all(disturbed)
     random = Random(SEED)
     callers = callers_of(disturbed, random, instances, over_seconds=instances * 12.0)
 
@@ -29,7 +33,20 @@ def test_all_faults_at_once_lose_nothing_and_double_nothing(
 
     assert verdict.wrong == []
     assert verdict.instances == instances
+    assert_counters_right(disturbed, DEPLOYMENT, key_id)
+    assert in_use(disturbed, key_id).instances == in_use(disturbed).instances > 0
     assert sum(chaos_run.injected.values()) >= instances * 10
+
+
+def count_all(harness: Harness) -> str:
+    """With caps that are never reached, the deployment's and the key's: both are counted."""
+    harness.environment["MAX_HOURLY_USD"] = "100000"
+    harness.key = keys.new_key()
+    made = keys.create_key(
+        harness.table, name="capped", scopes=keys.SCOPES, key=harness.key, max_instances=100_000
+    )
+    harness.restart()
+    return made.id
 
 
 @pytest.mark.parametrize("instances", [2, pytest.param(5, marks=pytest.mark.soak)])

@@ -62,6 +62,22 @@ def _noted(harness: Harness, instance_id: str) -> bool:
     return str(harness.wiring.last_used.of([instance_id]).get(instance_id)) == "2026-01-02 03:04:05+00:00"
 
 
+LIMITS = {"stopAfter": "5h", "deleteAfter": "9h"}
+
+
+def _extend(harness: Harness, instance_id: str, key: str) -> tuple[int, Any]:
+    path, body = f"/api/instances/{instance_id}", {"limits": LIMITS, "tags": {"team": "research"}}
+    return harness.call("PATCH", path, body, {"idempotency-key": key})
+
+
+def _extended_once(harness: Harness, instance_id: str) -> bool:
+    """It is told once, and acts: by then the first limit has stopped it."""
+    record, history = harness.record(instance_id), harness.history(instance_id)
+    kept = record.limits.as_json() == LIMITS and record.spec.tags == (("team", "research"),)
+    once = all(history.count(one) == 1 for one in ("instance.updated", "instance.stopping"))
+    return kept and once and (record.status, record.ended_by) == (Status.TERMINATED, "lifetime")
+
+
 def _drifted(harness: Harness, name: str) -> str:
     """One that has stopped without our doing."""
     instance_id = _imported(harness, name)
@@ -141,6 +157,7 @@ def _still_answers(harness: Harness, _: str) -> bool:
 REQUESTS = {
     "import": Request(_machine, _import, _managed_once),
     "last-used": Request(_imported, _note_use, _noted),
+    "change": Request(_imported, _extend, _extended_once),
     "sync": Request(_drifted, _sync, _followed),
     "redrive": Request(_dead, _redrive, _bought_once),
     "replay": Request(_ended, _replay, _delivered),

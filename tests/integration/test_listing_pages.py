@@ -9,9 +9,11 @@ import pytest
 
 from functions.api.cursors import Cursors
 from functions.shared.domain.ids import new_instance_id
+from functions.shared.domain.instance.record import Spec
 from functions.shared.domain.instance.status import Status
 from tests.integration.harness import Harness
-from tests.integration.stored_records import put, put_alike, reading, stored
+from tests.integration.market import PRODUCT
+from tests.integration.stored_records import put, put_alike, put_listed, reading, stored
 from tests.unit.builders import new_instance
 
 
@@ -37,8 +39,8 @@ def test_the_last_page_of_thousands_costs_what_page_1_costs(harness: Harness, ma
     with reading(harness) as of_page_2:
         second = page(harness, "limit=20", first["nextCursor"])
     cursors = Cursors(harness.wiring.cursor_secret.value)
-    assert first["nextCursor"] == cursors.make(newest_first[19], "[null, null]")
-    last_but_one_ended = cursors.make(newest_first[many - 21], "[null, null]")
+    assert first["nextCursor"] == cursors.make(newest_first[19], "[null, null, null, null]")
+    last_but_one_ended = cursors.make(newest_first[many - 21], "[null, null, null, null]")
     with reading(harness) as of_the_last:
         last = page(harness, "limit=20", last_but_one_ended)
 
@@ -196,7 +198,7 @@ def test_a_forged_cursor_is_refused(harness: Harness) -> None:
     assert (status, answer["error"]["code"]) == (400, "INVALID_CURSOR")
 
 
-@pytest.mark.parametrize("listing", ["[null, null]", "events {id}", "comprehensive"])
+@pytest.mark.parametrize("listing", ["[null, null, null, null]", "events {id}", "comprehensive"])
 def test_a_cursor_signed_with_what_is_in_every_machines_name_is_refused(
     harness: Harness, listing: str
 ) -> None:
@@ -204,7 +206,7 @@ def test_a_cursor_signed_with_what_is_in_every_machines_name_is_refused(
     instance_id = harness.create()
     harness.settle()
     paths = {
-        "[null, null]": "/api/instances",
+        "[null, null, null, null]": "/api/instances",
         "events {id}": f"/api/instances/{instance_id}/events",
         "comprehensive": "/api/instances/comprehensive",
     }
@@ -224,3 +226,70 @@ def test_an_events_cursor_that_names_no_number_is_refused(harness: Harness, afte
 
     assert (status, answer["error"]["code"]) == (400, "INVALID_CURSOR")
     harness.settle()
+
+
+def test_lists_by_tag_and_by_owner(harness: Harness) -> None:
+    """Of what each key made, and of what carries a tag; with a status, pages and a total."""
+    mine = harness.create(tags={"team": "red", "env": "dev"})
+    another = harness.add_key("ost_" + "a" * 43, "read", "write")
+    theirs = {"Authorization": None, "authorization": f"Bearer ost_{'a' * 43}"}
+    body = {"name": "theirs", "productName": PRODUCT, "templateId": "107672", "tags": {"team": "red"}}
+    of_theirs = harness.call("POST", "/api/instances", body, headers=theirs)[1]["instanceId"]
+    harness.settle()
+    harness.call("DELETE", f"/api/instances/{mine}")
+    harness.settle()
+
+    assert ids(page(harness, "tag=team:red")) == [of_theirs, mine]
+    assert ids(page(harness, "tag=team:red&status=running")) == [of_theirs]
+    assert ids(page(harness, "tag=env:dev")) == ids(page(harness, "owner=me")) == [mine]
+    assert ids(page(harness, f"owner={another}")) == [of_theirs]
+    assert ids(page(harness, f"owner={another}&tag=env:dev")) == []
+    first = page(harness, "limit=1&tag=team:red")
+    assert first["total"] == 2
+    assert ids(page(harness, "limit=1&tag=team:red", first["nextCursor"])) == [mine]
+    assert first["instances"][0]["owner"] == another
+    assert harness.call("GET", f"/api/instances?tag=env:dev&cursor={first['nextCursor']}")[0] == 400
+
+
+@pytest.mark.parametrize("tag", ["a:b,c", "a:b c", "naïve:字", "a:", "a:b:c"])
+def test_a_tag_is_taken_as_it_is_written(harness: Harness, tag: str) -> None:
+    name, _, value = tag.partition(":")
+    instance_id = harness.create(tags={name: value})
+    harness.settle()
+
+    assert ids(page(harness, f"tag={tag}")) == [instance_id]
+
+
+@pytest.mark.parametrize(
+    "query", ["tag=", "tag=a", "tag=:b", f"tag=a:{'b' * 400}", "owner=", f"owner={'b' * 400}"]
+)
+def test_what_can_be_no_tag_and_no_owner_is_refused(harness: Harness, query: str) -> None:
+    status, answer = harness.call("GET", f"/api/instances?{query}")
+
+    assert (status, answer["error"]["code"]) == (400, "VALIDATION_ERROR")
+
+
+def test_a_page_by_tag_of_thousands_reads_what_it_shows(harness: Harness) -> None:
+    """Entries of the index as many as are shown and one more, and the records; the same on every page."""
+    began = harness.now() - timedelta(days=10)
+    newest_first = [new_instance_id(began - timedelta(seconds=number)) for number in range(1000)]
+    record = stored(began, spec=Spec(PRODUCT, "107672", tags=(("team", "red"),)))
+    put_alike(harness, record, newest_first)
+    put_listed(harness, record, newest_first)
+    page(harness, "limit=20&tag=team:red")
+    with reading(harness) as of_page_1:
+        first = page(harness, "limit=20&tag=team:red")
+    with reading(harness) as of_page_2:
+        second = page(harness, "limit=20&tag=team:red", first["nextCursor"])
+    with reading(harness) as of_both:
+        both = page(harness, "limit=20&tag=team:red&status=failed", None)
+
+    assert first["total"] == both["total"] == 1000
+    assert ids(first) + ids(second) == newest_first[:40]
+    assert ids(both) == newest_first[:20]
+    assert of_page_1.calls == of_page_2.calls  # the total of so many is kept for a while
+    assert of_page_2.calls.count("Query") == 1
+    assert (of_page_2.entries, of_page_2.items) == (21, 20)
+    # With a status: entries of two indexes, once more for the total, and the records that are shown.
+    assert of_both.entries <= 2 * (21 + 1000)
+    assert of_both.items == 20

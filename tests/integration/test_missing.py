@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -38,13 +39,32 @@ def unfindable(harness: Harness) -> Iterator[None]:
 
 @contextmanager
 def another_accounts_key(harness: Harness) -> Iterator[None]:
-    """Put in by mistake, for a while; that account has no machine of ours."""
-    harness.put_secret("novita", "key-of-another-account")
+    """Put in by mistake, for a while; that account has a machine, which is not ours."""
+    other = "key-of-another-account"
+    harness.simulator.settings(accounts={other: "another"})
+    theirs = harness.simulator.put_instance(name="theirs", status="running")["id"]
+    harness.simulator.patch_instance(theirs, account="another")
+    harness.put_secret("novita", other)
     harness.restart()
-    with unfindable(harness):
-        yield
+    yield
+    harness.simulator.patch_instance(theirs, status="removed")
     harness.put_secret("novita", "novita-key")
     harness.restart()
+
+
+def at_rest(harness: Harness, count: int) -> list[str]:
+    """Of three one is running, one stopped, one exited."""
+    instances = running(harness, count)
+    for stopped in instances[1::3]:
+        harness.call("POST", f"/api/instances/{stopped}/stop")
+    for exited in instances[2::3]:
+        harness.simulator.patch_instance(machine_of(harness, exited), status="exited")
+    harness.settle()
+    harness.advance(300)
+    harness.sweep()
+    harness.settle()
+    harness.simulator.clear_calls()
+    return instances
 
 
 def everybody_looks(harness: Harness, instances: list[str], seconds: float) -> None:
@@ -71,8 +91,9 @@ def everybody_looks(harness: Harness, instances: list[str], seconds: float) -> N
 def test_whatever_novita_says_for_a_while_ends_nothing(
     harness: Harness, trouble: Callable[[Harness], Any], seconds: float, count: int
 ) -> None:
-    instances = running(harness, count)
+    instances = at_rest(harness, count)
     before = {one: harness.record(one).status for one in instances}
+    assert len(set(before.values())) == min(count, 3)
     with trouble(harness):
         everybody_looks(harness, instances, seconds)
 
@@ -87,6 +108,30 @@ def test_whatever_novita_says_for_a_while_ends_nothing(
     for one in instances:
         history = harness.history(one)
         assert (history.count("instance.missing"), history.count("instance.found")) == (told, told)
+
+
+@pytest.mark.parametrize("trouble", [lost_routes, another_accounts_key, unfindable])
+def test_an_imported_machine_has_no_mark_and_is_kept_all_the_same(
+    harness: Harness, trouble: Callable[[Harness], Any]
+) -> None:
+    machine = harness.simulator.put_instance(status="running", ageSeconds=300)
+    body = {"novitaInstanceId": machine["id"]}
+    instance_id = harness.call("POST", "/api/instances/import", body)[1]["instanceId"]
+    harness.advance(300)
+    with trouble(harness):
+        everybody_looks(harness, [instance_id], HOUR)
+
+    for _ in range(5):  # until the circuit is closed again, too
+        harness.sweep()
+        harness.advance(HOUR / 2)
+    harness.settle()
+
+    record = harness.record(instance_id)
+    assert (record.status, record.missing) == (Status.RUNNING, False)
+    assert live(harness) == {machine["id"]}
+    assert harness.simulator.calls(method="POST") == []
+    again, answer = harness.call("POST", "/api/instances/import", body)
+    assert (again, answer["error"]["details"]) == (409, {"instanceId": instance_id})
 
 
 def test_nothing_is_bought_with_a_key_that_is_not_proven_and_everything_goes_on_with_one_that_is(
@@ -148,7 +193,6 @@ def test_an_accounts_key_that_was_trusted_by_mistake_and_bought_a_machine_ends_n
 def test_a_delete_asked_for_under_an_unproven_key_is_not_called_done(harness: Harness) -> None:
     (instance_id,) = running(harness)
     with another_accounts_key(harness):
-        harness.simulator.fault("status", "/gpu/instance/delete", **NOT_FOUND)
         harness.call("DELETE", f"/api/instances/{instance_id}")
         harness.run(HOUR)
         assert harness.record(instance_id).status is Status.DELETING
@@ -262,17 +306,9 @@ def test_a_start_whose_answers_were_lost_is_looked_at_before_its_deadline_ends_i
     assert bool(harness.simulator.calls("/gpu/instance/stop")) is not taken
 
 
-def missing(harness: Harness, status: Status) -> str:
-    """An instance in that status whose machine cannot be found."""
+def missing(harness: Harness) -> str:
+    """One that runs, and whose machine cannot be found."""
     (instance_id,) = running(harness)
-    if status in (Status.STOPPING, Status.STOPPED):
-        harness.call("POST", f"/api/instances/{instance_id}/stop")
-    if status is Status.STOPPED:
-        harness.settle()
-    if status is Status.EXITED:
-        harness.simulator.patch_instance(machine_of(harness, instance_id), status="exited")
-        harness.advance(5)
-        harness.sweep()
     harness.simulator.fault("status", path="/gpu/instance", method="GET", **NOT_FOUND)
     for action in ("start", "stop", "restart", "delete"):
         harness.simulator.fault("status", path=f"/gpu/instance/{action}", **NOT_FOUND)
@@ -282,35 +318,12 @@ def missing(harness: Harness, status: Status) -> str:
     harness.sweep()
     harness.run(300)
     record = harness.record(instance_id)
-    assert (record.status, record.missing) == (status, True)
+    assert (record.status, record.missing) == (Status.RUNNING, True)
     return instance_id
 
 
-@pytest.mark.parametrize("status", [Status.RUNNING, Status.STOPPED, Status.EXITED, Status.STOPPING])
-def test_every_request_on_a_missing_instance_answers_as_promised(harness: Harness, status: Status) -> None:
-    instance_id = missing(harness, status)
-    path = f"/api/instances/{instance_id}"
-
-    _, shown = harness.call("GET", path)
-    refused = [
-        harness.call("POST", f"{path}/start"),
-        harness.call("POST", f"{path}/restart"),
-        harness.call("GET", f"{path}/connection"),
-    ]
-    used, _ = harness.call("PUT", f"{path}/last-used", {})
-
-    assert (shown["status"], "missingSince" in shown) == (status, True)
-    assert [(code, answer["error"]["code"]) for code, answer in refused] == [(409, "INSTANCE_MISSING")] * 3
-    assert used == 200
-    assert harness.call("GET", f"{path}/events")[0] == 200
-    harness.simulator.clear_faults()
-    harness.sweep()
-    harness.settle()
-    assert harness.history(instance_id).count("instance.found") == 1
-
-
 def test_a_stop_is_accepted_and_carried_out_when_the_machine_shows_up(harness: Harness) -> None:
-    instance_id = missing(harness, Status.RUNNING)
+    instance_id = missing(harness)
 
     accepted, _ = harness.call("POST", f"/api/instances/{instance_id}/stop")
     harness.run(2 * HOUR)
@@ -327,7 +340,8 @@ def test_a_stop_is_accepted_and_carried_out_when_the_machine_shows_up(harness: H
 def test_a_delete_is_accepted_and_carried_out_when_it_shows_up_or_is_gone(
     harness: Harness, shows_up: bool
 ) -> None:
-    instance_id = missing(harness, Status.RUNNING)
+    harness.costs_within = timedelta(minutes=10)  # it lived on while Novita denied it, which nobody can know
+    instance_id = missing(harness)
     machine_id = machine_of(harness, instance_id)
 
     accepted, _ = harness.call("DELETE", f"/api/instances/{instance_id}")
@@ -344,7 +358,7 @@ def test_a_delete_is_accepted_and_carried_out_when_it_shows_up_or_is_gone(
 
 def test_what_is_missing_can_be_released_and_is_never_touched_again(build: Build) -> None:
     harness = build(ORPHAN_POLICY="delete", ORPHAN_AGE="0")
-    instance_id = missing(harness, Status.RUNNING)
+    instance_id = missing(harness)
     machine_id = machine_of(harness, instance_id)
     harness.simulator.clear_calls()
 
@@ -417,6 +431,7 @@ def test_only_an_admin_releases_what_novita_will_not_give_back_and_only_what_is_
 def test_a_bare_404_counts_for_an_asked_delete_only_once_lists_lack_the_machine(
     harness: Harness, counts: bool
 ) -> None:
+    harness.costs_within = timedelta(hours=2)  # what Novita bills while it removes for an hour, nobody knows
     (instance_id,) = running(harness)
     machine_id = machine_of(harness, instance_id)
     harness.call("DELETE", f"/api/instances/{instance_id}")

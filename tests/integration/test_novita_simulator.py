@@ -295,7 +295,8 @@ def test_a_spot_machine_that_is_to_be_reclaimed_says_so(sim: Simulator, novita: 
     sim.advance(60)
 
     sim.reclaim(machine_id, in_seconds=3600)
+    sim.advance(5)
 
-    machine = novita.get(machine_id, within=ENOUGH)
+    (machine,) = novita.list(within=ENOUGH)
     assert machine.spot_status == "notified"
     assert machine.spot_reclaim_at is not None

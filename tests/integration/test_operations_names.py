@@ -223,6 +223,7 @@ def test_how_to_get_in_is_asked_of_novita_and_kept_nowhere(harness: Harness) -> 
     assert len(password) == 16
     assert connection["ssh"]["command"].startswith("ssh ")
     assert connection["webTerminal"]["password"] == password
+    assert connection["logs"].keys() == {"system", "instance"}
     assert password not in json.dumps(harness.items()) + said + logged.getvalue()
     assert len(harness.simulator.calls("/gpu/instance")) == 2, "once to import it, once to get in"
 

@@ -1,6 +1,5 @@
 """The rate limit at its default, in use: creates beside crowds of readers, bursts, pauses, other clocks."""
 
-from bisect import bisect_right
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import count, cycle
@@ -16,16 +15,13 @@ from functions.shared.stores.rate_limiter import RateLimiter
 from functions.shared.stores.table import TableClock
 from local.emulator import Emulator
 from ops import keys
-from tests.integration.conftest import Build
+from tests.integration.conftest import Build, Measured
 from tests.integration.harness import Harness
+from tests.integration.rate import most_in_a_minute
+from tests.integration.virtual_workers import VirtualWorkers
 
 LIMIT = "100"  # the default; the harness has a higher one
 REQUEST = {"name": "test", "productName": "RTX 4090 24GB", "templateId": "107672"}
-
-
-def _most_in_a_minute(harness: Harness) -> int:
-    times = sorted(call["time"] for call in harness.simulator.calls())
-    return max(bisect_right(times, at + 60) - number for number, at in enumerate(times))
 
 
 def _seconds(harness: Harness, since: datetime) -> float:
@@ -61,14 +57,16 @@ class Reader:
             )
         )
 
+    def read(self) -> int:
+        """The status it was answered with."""
+        path = next(self._paths).format(next(self._numbers))
+        return self._harness.call("GET", path, headers=self._headers)[0]
+
     def read_for(self, seconds: float) -> set[int]:
         """The statuses it was answered with."""
         until, seen = self._harness.now() + timedelta(seconds=seconds), set[int]()
         while self._harness.now() < until:
-            path = next(self._paths).format(next(self._numbers))
-            seen.add(
-                self._harness.elsewhere(partial(self._harness.call, "GET", path, headers=self._headers))[0]
-            )
+            seen.add(self._harness.elsewhere(self.read))
             self._harness.advance(0.02)
         return seen
 
@@ -95,7 +93,62 @@ def test_a_create_is_bought_in_its_calm_time_whatever_one_key_reads(build: Build
     assert _seconds(harness, began) < 1
     harness.advance(61)
     harness.settle()
-    assert _most_in_a_minute(harness) <= 105
+    assert most_in_a_minute(harness) <= 105
+
+
+class Timed:
+    """What somebody asks for while others do, and how long it took."""
+
+    def __init__(self, harness: Harness) -> None:
+        self._harness = harness
+        self.gets: list[float] = []
+        self.created: dict[str, datetime] = {}
+
+    def get(self, instance_id: str) -> None:
+        began = self._harness.now()
+        status, shown = self._harness.call("GET", f"/api/instances/{instance_id}")
+        self.gets.append(_seconds(self._harness, began))
+        assert (status, "stale" in shown) == (200, False)
+
+    def create(self) -> None:
+        began = self._harness.now()
+        self.created[self._harness.create()] = began
+
+    def bought(self) -> list[float]:
+        """From POST on."""
+        records = [(self._harness.record(one), began) for one, began in self.created.items()]
+        self.created.clear()
+        return [(one.machine.bought_at - at).total_seconds() for one, at in records if one.machine.bought_at]
+
+
+@pytest.mark.parametrize("seconds", [8, pytest.param(240, marks=pytest.mark.soak)])
+def test_creates_and_reads_of_others_go_on_as_ever_while_one_key_reads_50_times_a_second(
+    build: Build, seconds: int
+) -> None:
+    harness = build(NOVITA_RATE_LIMIT=LIMIT)
+    workers, timed = VirtualWorkers(harness), Timed(harness)
+    workers.at(0, timed.create)
+    workers.run(60)
+    (known,) = timed.created
+    timed.created.clear()
+    workers.at(0, timed.create)
+    workers.run(120)
+    (calm,) = timed.bought()
+    reader = Reader(harness, known)
+
+    for number in range(50 * seconds):
+        workers.at(number / 50, reader.read)
+    for second in range(1, seconds, 3):
+        workers.at(second, timed.create)
+        workers.at(second + 0.5, partial(timed.get, known))
+    workers.run(seconds + 5)
+
+    crowded = timed.bought()
+    assert len(crowded) == len(range(1, seconds, 3))
+    assert max(crowded) <= 2 * calm
+    assert max(timed.gets) < 1
+    workers.run(120)
+    assert most_in_a_minute(harness) <= 105
 
 
 def test_unknown_names_cost_one_read_of_each_list_however_many_ask(build: Build) -> None:
@@ -228,10 +281,11 @@ def test_a_long_retry_after_does_not_keep_a_delete_from_being_tried(build: Build
 
 
 @pytest.mark.parametrize("skews", [(0,), (-30, 30, 0)])
-def test_environments_whose_clocks_differ_buy_as_fast_and_stay_below_the_limit(
-    build: Build, skews: tuple[int, ...]
+def test_environments_whose_clocks_differ_refuse_nobody_and_stay_below_the_limit(
+    build: Build, measured: Measured, skews: tuple[int, ...]
 ) -> None:
     harness = build(NOVITA_RATE_LIMIT=LIMIT)
+    metrics = measured(harness)
     off = cycle(timedelta(seconds=each) for each in skews)
     harness.skew = lambda: next(off)
     harness.cold = lambda _: True  # each invocation is another environment
@@ -243,7 +297,8 @@ def test_environments_whose_clocks_differ_buy_as_fast_and_stay_below_the_limit(
         harness.run(10)
         assert _seconds(harness, began) < 200
 
-    assert _most_in_a_minute(harness) <= 105
+    assert metrics.of("LimiterRefusals") == []
+    assert most_in_a_minute(harness) <= 105
     assert {record.status for record in harness.records()} <= {Status.STARTING, Status.RUNNING}
     harness.skew = timedelta
     harness.restart()

@@ -1,5 +1,7 @@
 """Lists of Novita's that are wrong, late, cut short or too strange to be believed."""
 
+from datetime import timedelta
+
 import pytest
 
 from functions.shared.domain.instance.status import Status
@@ -134,3 +136,28 @@ def test_a_list_from_before_a_stop_or_a_start_turns_nothing_back(harness: Harnes
     history = harness.history(instance_id)
     assert "instance.exited" not in history
     assert history.count("instance.ready") == 1
+
+
+@pytest.mark.parametrize(("command", "status"), [("stop", Status.STOPPED), ("start", Status.READY)])
+def test_a_list_of_minutes_ago_read_by_a_clock_that_is_ahead_turns_nothing_back(
+    harness: Harness, command: str, status: Status
+) -> None:
+    (instance_id,) = running(harness)
+    if command == "start":
+        harness.simulator.patch_instance(machine_of(harness, instance_id), status="exited")
+        harness.advance(5)
+        harness.sweep()
+    harness.advance(300)
+    assert harness.call("POST", f"/api/instances/{instance_id}/{command}")[0] == 202
+    harness.settle()
+    assert harness.record(instance_id).status is status
+    before = harness.history(instance_id)
+    harness.simulator.fault("stale", path="/gpu/instances", ageSeconds=120)
+    harness.skew = lambda: timedelta(minutes=1)
+    harness.advance(65)
+    harness.restart()
+
+    harness.sweep()
+
+    assert harness.record(instance_id).status is status
+    assert harness.history(instance_id) == before

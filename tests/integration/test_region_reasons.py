@@ -56,6 +56,7 @@ def test_reasons_are_shown_while_nothing_can_be_had_and_in_the_failure(build: Bu
     tried = attempts(log.getvalue())
     assert waiting["waitingFor"]["code"] == "NO_OPTIMAL_PRODUCT_ANY_REGION"
     assert waiting["waitingFor"]["details"]["regions"] == waiting["regionReasons"] == SOLD_OUT
+    assert waiting["nextCheckAt"] > waiting["updatedAt"]
     assert failed["error"]["details"]["regions"] == SOLD_OUT
     assert events(harness, instance_id)["instance.failed"]["error"]["details"]["regions"] == SOLD_OUT
     assert len(tried) > 1

@@ -1,6 +1,6 @@
 """What a sweep reads does not grow with what has ended: only what may have a machine is looked at."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -23,6 +23,8 @@ def sweep(harness: Harness) -> Read:
 
 @pytest.mark.parametrize("many", [300, pytest.param(10_000, marks=pytest.mark.soak)])
 def test_a_sweep_reads_no_more_for_all_that_has_failed_or_ended(harness: Harness, many: int) -> None:
+    # Between two looks at the balance and two sums of what the day has cost.
+    harness.begin(datetime(2031, 5, 14, 12, 0, tzinfo=UTC))
     running(harness, 3)
     sweep(harness)  # what it does once is done
     before = sweep(harness)

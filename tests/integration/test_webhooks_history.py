@@ -32,7 +32,8 @@ class Trouble:
         for _ in range(ROUNDS):
             self._announce()
             self._messages()
-            due = [unmarshal(item)["dueAt"] for item in self._harness.items() if "due" in item]
+            items = map(unmarshal, self._harness.items())
+            due = [one["dueAt"] for one in items if one.get("due") in ("instance", "event", "delivery")]
             if not due:
                 return
             wait = min(due) / 1000 - self._harness.now().timestamp()

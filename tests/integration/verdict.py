@@ -3,12 +3,16 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 from functions.shared.domain.delivery.webhooks import announce_event
+from functions.shared.domain.instance.limits import NO_LIMITS, EndedBy
 from functions.shared.domain.instance.record import Action, Event, Instance
 from functions.shared.domain.instance.status import Status
 from tests.books import Books, books_of, read_items, should_have_machine, unasked_ends
+from tests.costs import WITHIN, Now, wrong_costs
 from tests.integration import tally
 from tests.integration.callers import Caller
 from tests.integration.harness import Harness
@@ -30,6 +34,10 @@ _ENDS = {
     "start": {Status.READY, Status.FAILED, Status.EXITED, Status.TERMINATED},
     "restart": {Status.READY, Status.FAILED, Status.EXITED, Status.TERMINATED},
 }
+_RECOVERIES = ("recovery.started", "recovery.completed", "recovery.failed")
+_BY_CLOCK = (EndedBy.LIFETIME, EndedBy.IDLE, EndedBy.STOPPED_TOO_LONG)
+
+_DUE_FOR_EVER = ("bill", "cap")  # looked at again and again while there is a machine
 
 
 @dataclass
@@ -58,7 +66,12 @@ class Verdict:
         return f"{numbers}, {more}; {dict(self.statuses)}; failed: {dict(self.failed)}"
 
 
-def judge(harness: Harness, callers: Iterable[Caller], announced: Iterable[dict[str, Any]]) -> Verdict:
+def judge(
+    harness: Harness,
+    callers: Iterable[Caller],
+    announced: Iterable[dict[str, Any]],
+    costs_within: timedelta = WITHIN,
+) -> Verdict:
     items = read_items(harness.dynamodb, harness.table_name)
     books = books_of(items)
     records = books.records
@@ -70,6 +83,8 @@ def judge(harness: Harness, callers: Iterable[Caller], announced: Iterable[dict[
     machines = harness.simulator.instances()
     _machines(verdict, machines, books)
     verdict.wrong += unasked_ends(machines, books, harness.orphan_age)
+    now = datetime.fromtimestamp(harness.simulator.now(), UTC)
+    verdict.wrong += wrong_costs(machines, books.histories, Now(now, costs_within))
     told = {one["id"] for one in announced}
     for record in records.values():
         _events(
@@ -88,9 +103,12 @@ def _at_rest(verdict: Verdict, records: Iterable[Instance], items: list[dict[str
             verdict.wrong.append(f"{record.id} is {record.status} and not at rest")
         if record.status is Status.FAILED and record.error is None:
             verdict.wrong.append(f"{record.id} failed and does not say why")
+        if record.limits != NO_LIMITS and record.status in (Status.RUNNING, Status.READY):
+            verdict.wrong.append(f"{record.id} is limited, and runs for ever")
         if record.operation and not record.operation.ended:
             verdict.wrong.append(f"{record.id} rests, and its {record.operation.kind} has not ended")
-    verdict.wrong += [f"{item['pk']} {item['sk']} is still due" for item in items if "due" in item]
+    due = [item for item in items if item.get("due") not in (None, *_DUE_FOR_EVER)]
+    verdict.wrong += [f"{item['pk']} {item['sk']} is still due" for item in due]
 
 
 def _callers(verdict: Verdict, records: dict[str, Instance], callers: list[Caller]) -> None:
@@ -107,7 +125,8 @@ def _callers(verdict: Verdict, records: dict[str, Instance], callers: list[Calle
         if caller.accepted and not missing and caller.ids:
             record = records[caller.instance_id]
             last = "delete" if "delete" in caller.accepted else caller.accepted[-1]
-            if record.status not in _ENDS[last] and not _runs_on(record):
+            well = _runs_on(record) or record.ended_by in _BY_CLOCK or _recovered(record, last)
+            if record.status not in _ENDS[last] and not well:
                 verdict.wrong.append(f"{record.id} is {record.status} after {caller.accepted}")
 
 
@@ -116,6 +135,14 @@ def _runs_on(record: Instance) -> bool:
     operation = record.operation
     failed = operation is not None and operation.kind is Action.RESTART and operation.status == "failed"
     return failed and record.status is Status.RUNNING
+
+
+def _recovered(record: Instance, last: str) -> bool:
+    """Brought back after its start, and known to be well as after its create; or stopped when its machine had
+    been given back for another already."""
+    stopped = record.error is not None and record.error.code == "RECOVERY_FAILED" and last == "stop"
+    again = record.recoveries.completed > 0 and record.status is Status.RUNNING and last != "stop"
+    return again or (stopped and record.status is Status.FAILED)
 
 
 def _machines(verdict: Verdict, machines: list[dict[str, Any]], books: Books) -> None:
@@ -154,6 +181,13 @@ def _events(
     numbers = [event.sequence for event in events]
     if numbers != list(range(1, record.sequence + 1)):
         verdict.wrong.append(f"{record.id} has events {numbers} and is at {record.sequence}")
+    told_recoveries = [event.type for event in events if event.type in _RECOVERIES]
+    begun = [one for one in told_recoveries if one == "recovery.started"]
+    ended = [after for one, after in pairwise(told_recoveries) if one == "recovery.started" != after]
+    if len(begun) != len(ended):
+        verdict.wrong.append(
+            f"{record.id}: a recovery began and nobody was told of its end: {told_recoveries}"
+        )
     untold = [event.type for event in events if event.id not in told]
     if untold:
         verdict.wrong.append(f"{record.id}: nobody was told of {untold}")

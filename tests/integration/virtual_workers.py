@@ -19,6 +19,7 @@ from functions.shared.domain.messages import DeliveryMessage, StepMessage
 from functions.shared.outbound.http import OutboundHttp
 from functions.shared.platform.aws import Queues
 from tests.integration.harness import CONSUMERS, Context, Harness
+from tests.integration.wire import Made
 
 WORKERS = 10  # MAX_CONCURRENT_JOBS
 _INVOCATION_SECONDS = 0.03  # what a message costs a worker that has nothing to wait for
@@ -46,6 +47,7 @@ class VirtualWorkers:
         self.copies = 1  # of each message
         harness.wiring.queues = _Queues(self)
         harness.wiring.wait = self.wait
+        harness.wire.before = self._before_call
 
     def now(self) -> datetime:
         return self._harness.now()
@@ -54,11 +56,14 @@ class VirtualWorkers:
 
     def wait(self, seconds: float) -> None:
         """Of the one that runs, and of whatever threads it has: others go on meanwhile."""
-        job = self._running
+        job, wire = self._running, self._harness.wire
         assert job is not None
         self._later(seconds, job)
+        whose = wire.handler, wire.about
+        wire.handler = wire.about = ""
         self._back.release()
         job.turn.acquire()
+        wire.handler, wire.about = whose
 
     # For the test
 
@@ -73,6 +78,7 @@ class VirtualWorkers:
             self._pass_until(at)
             self._resume(job)
         self._pass_until(end)
+        self._harness.tell_time()
 
     def send(self, queue: str, body: str, delay_seconds: float) -> None:
         delay = max(0, min(900, math.ceil(delay_seconds)))  # as SQS has it
@@ -85,7 +91,11 @@ class VirtualWorkers:
 
     def _pass_until(self, at: datetime) -> None:
         if at > self.now():
-            self._harness.advance((at - self.now()).total_seconds())
+            self._harness.pass_unseen((at - self.now()).total_seconds())
+
+    def _before_call(self, made: Made) -> None:
+        if made.name.startswith("novita "):
+            self._harness.tell_time()
 
     def _resume(self, job: _Job) -> None:
         self._running = job
@@ -120,7 +130,8 @@ class VirtualWorkers:
 
     def _handle(self, queue: str, body: str) -> None:
         self.wait(_INVOCATION_SECONDS)
-        answer = CONSUMERS[queue]({"Records": [self._harness.as_received(queue, body)]}, Context())
+        with self._harness.wire.handling(queue):
+            answer = CONSUMERS[queue]({"Records": [self._harness.as_received(queue, body)]}, Context())
         assert not answer["batchItemFailures"]
 
 

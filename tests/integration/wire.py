@@ -216,8 +216,8 @@ def described(operation: str, params: Any) -> str:
     if "QueueUrl" in params:
         return f"{operation} {params['QueueUrl'].rpartition('-')[2]}"
     if "TransactItems" in params:
-        puts = [_kind(one["Put"]["Item"]) for one in params["TransactItems"]]
-        return f"{operation} {' '.join(puts)}"
+        parts = [next(iter(one.values())) for one in params["TransactItems"]]
+        return f"{operation} {' '.join(_kind(part.get('Item') or part['Key']) for part in parts)}"
     key = params.get("Key") or params.get("Item")
     if key:
         return f"{operation} {_kind(key)}"

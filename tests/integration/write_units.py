@@ -7,7 +7,7 @@ a transaction doubles the units of indexes too is not documented: here it does n
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -91,8 +91,12 @@ class WriteUnits:
 
 
 @contextmanager
-def counting(harness: Harness, definition: Mapping[str, Any]) -> Iterator[WriteUnits]:
-    """Of every write that succeeds meanwhile."""
+def counting(
+    harness: Harness,
+    definition: Mapping[str, Any],
+    as_if: Callable[[Stored], Stored | None] = lambda item: item,
+) -> Iterator[WriteUnits]:
+    """Of every write that succeeds meanwhile; `as_if` says what of an item is counted, None: nothing."""
     indexes = [Index.read(one) for one in definition["GlobalSecondaryIndexes"]]
     counted = WriteUnits()
     before: dict[int, list[Stored | None]] = {}
@@ -107,6 +111,9 @@ def counting(harness: Harness, definition: Mapping[str, Any]) -> Iterator[WriteU
         twice = 2 if "TransactItems" in made.params else 1
         for key, old in zip(_keys(made), before.pop(id(made)), strict=True):
             new = _read(harness, key)
+            old, new = (one and as_if(one) for one in (old, new))
+            if old is None and new is None:
+                continue
             call = f"{made.handler} {made.name}"
             size = max(item_size(one) for one in (old, new, {}) if one is not None)
             counted.add(call, "table", twice * max(1, units(size)))

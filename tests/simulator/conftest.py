@@ -6,7 +6,7 @@ import pytest
 
 from local.novita.client import Simulator
 from local.novita.process import running
-from tests.simulator.novita import NOON, Api
+from tests.simulator.bare_api import NOON, Api
 
 
 @pytest.fixture(scope="session")

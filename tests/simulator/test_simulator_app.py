@@ -6,7 +6,7 @@ import pytest
 import requests
 
 from local.novita.client import Simulator
-from tests.simulator.novita import Api
+from tests.simulator.bare_api import Api
 
 
 def ask(sim: Simulator, id_: str, path: str = "/", timeout: float = 5) -> requests.Response:

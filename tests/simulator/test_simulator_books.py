@@ -3,7 +3,7 @@
 import pytest
 
 from local.novita.client import Simulator, SimulatorError
-from tests.simulator.novita import BODY, NOON, Api, reason
+from tests.simulator.bare_api import BODY, NOON, Api, reason
 
 
 def test_the_list_of_machines_has_those_that_are_gone_too(api: Api, sim: Simulator) -> None:
@@ -34,6 +34,27 @@ def test_billing_begins_at_pulling(api: Api, sim: Simulator) -> None:
 
     assert creating is False
     assert (sim.live()[0]["status"], sim.live()[0]["billing"]) == ("pulling", True)
+
+
+def test_its_intervals_are_those_in_which_it_is_billed(api: Api, sim: Simulator) -> None:
+    id_ = api.create()
+    sim.advance(20)
+    api.act("stop", id_)
+    sim.advance(20)
+    api.act("start", id_)
+    sim.advance(20)
+    api.act("restart", id_)
+    sim.advance(20)
+    api.act("delete", id_)
+    sim.advance(20)
+
+    machine = sim.instance(id_)
+
+    assert machine["billed"] == [
+        {"from": NOON + 3, "to": NOON + 23},
+        {"from": NOON + 41, "to": NOON + 83},  # a restart ends nothing
+    ]
+    assert machine["stored"] == [{"from": NOON + 23, "to": NOON + 40}]
 
 
 def test_a_machine_can_be_put_there_by_hand(api: Api, sim: Simulator) -> None:
@@ -75,6 +96,7 @@ def test_an_error_alone_does_not_stop_a_boot(api: Api, sim: Simulator) -> None:
 
 
 def test_spot_fields_can_be_forced_apart(api: Api, sim: Simulator) -> None:
+    sim.settings(spotInGet=True)
     id_ = api.create()
     sim.patch_instance(id_, spotStatus="notified")
     only_status = api.instance(id_)
@@ -86,7 +108,7 @@ def test_spot_fields_can_be_forced_apart(api: Api, sim: Simulator) -> None:
 
 
 def test_a_reclaim_is_announced_and_then_happens(api: Api, sim: Simulator) -> None:
-    sim.settings(bootSeconds=0)
+    sim.settings(bootSeconds=0, spotInGet=True)
     id_ = api.create()
     sim.reclaim(id_, in_seconds=3600)
 
@@ -105,6 +127,7 @@ def test_a_reclaim_is_announced_and_then_happens(api: Api, sim: Simulator) -> No
 
 
 def test_a_reclaimed_machine_can_be_started_or_migrated_again(api: Api, sim: Simulator) -> None:
+    sim.settings(spotInGet=True)
     id_ = sim.put_instance(status="running", billingMode="spot")["id"]
     sim.reclaim(id_)
     sim.advance(3)
@@ -117,6 +140,7 @@ def test_a_reclaimed_machine_can_be_started_or_migrated_again(api: Api, sim: Sim
 
 
 def test_a_machine_that_is_stopped_before_its_reclaim_stays_stopped(api: Api, sim: Simulator) -> None:
+    sim.settings(spotInGet=True)
     id_ = sim.put_instance(status="running", billingMode="spot")["id"]
     sim.reclaim(id_, in_seconds=100)
     api.act("stop", id_)
@@ -126,6 +150,29 @@ def test_a_machine_that_is_stopped_before_its_reclaim_stays_stopped(api: Api, si
 
     assert (shown["status"], shown["spotStatus"]) == ("exited", "terminated")
     assert shown["lastStoppedAt"] == str(NOON + 3)
+
+
+def test_a_reclaim_may_come_without_a_word_leave_no_room_or_no_machine(api: Api, sim: Simulator) -> None:
+    sim.settings(spotInGet=True)
+    silent, gone = (sim.put_instance(status="running", billingMode="spot")["id"] for _ in range(2))
+    sim.reclaim(silent, notice=False, noRoomSeconds=100)
+    sim.reclaim(gone, removed=True)
+    sim.advance(3)
+
+    shown = api.instance(silent)
+    assert (shown["status"], shown["spotStatus"], shown["spotReclaimTime"]) == ("exited", "running", "0")
+    assert sim.instance(gone)["removedAt"] is not None
+    assert api.act("start", silent).json()["reason"] == "INSUFFICIENT_RESOURCE"
+    sim.advance(100)
+    assert api.act("start", silent).status_code == 200
+
+
+def test_spot_fields_are_on_the_list_and_on_get_only_if_told(api: Api, sim: Simulator) -> None:
+    id_ = api.create()
+    sim.advance(5)
+
+    assert "spotStatus" not in api.instance(id_)
+    assert api.listed()[0]["spotStatus"] == "running"
 
 
 def test_only_spot_machines_are_reclaimed(sim: Simulator) -> None:

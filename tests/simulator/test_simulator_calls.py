@@ -3,7 +3,7 @@
 from local.novita.client import Simulator
 from local.novita.masking import masked
 from local.novita.templates import AUTHS, PRIVATE_IMAGE
-from tests.simulator.novita import NOON, Api
+from tests.simulator.bare_api import NOON, Api
 
 
 def test_every_call_is_recorded_with_its_status(api: Api, sim: Simulator) -> None:
@@ -48,7 +48,7 @@ def test_no_secret_is_kept_in_the_open(api: Api, sim: Simulator) -> None:
     shown = str(sim.calls()) + str(sim.instances())
 
     assert not [secret for secret in (password, "hf_abc", "open-sesame", "some-key") if secret in shown]
-    assert sim.calls()[0]["body"]["envs"][1] == {"key": "MODE", "value": "fast"}
+    assert sim.calls()[0]["body"]["envs"][1] == {"key": "MODE", "value": "***"}
     assert sim.live()[0]["create"]["imageAuth"] == "***"
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from local.novita.client import Simulator
-from tests.simulator.novita import Api, reason
+from tests.simulator.bare_api import Api, reason
 
 
 def test_clusters_map_names_to_ids(api: Api) -> None:

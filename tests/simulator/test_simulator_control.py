@@ -6,7 +6,7 @@ import pytest
 import requests
 
 from local.novita.client import Simulator, SimulatorError
-from tests.simulator.novita import NOON, Api
+from tests.simulator.bare_api import NOON, Api
 
 
 def control(sim: Simulator, method: str, path: str, **more: Any) -> requests.Response:

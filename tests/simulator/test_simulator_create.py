@@ -6,7 +6,7 @@ import pytest
 
 from local.novita.client import Simulator
 from local.novita.templates import AUTHS, PRIVATE_IMAGE
-from tests.simulator.novita import Api, reason
+from tests.simulator.bare_api import Api, reason
 
 AUTH_ID, _, USER, PASSWORD = AUTHS[0]
 

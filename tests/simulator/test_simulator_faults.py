@@ -8,7 +8,7 @@ import requests
 
 from local.novita.client import Simulator
 from local.novita.faults import FaultBody, Faults, Match
-from tests.simulator.novita import Api, reason
+from tests.simulator.bare_api import Api, reason
 
 CREATE = "/gpu/instance/create"
 

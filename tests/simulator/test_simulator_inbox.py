@@ -6,7 +6,7 @@ import pytest
 import requests
 
 from local.novita.client import Simulator
-from tests.simulator.novita import NOON
+from tests.simulator.bare_api import NOON
 
 
 def send(sim: Simulator, box: str, body: bytes = b"{}", timeout: float = 5) -> requests.Response:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from local.novita.client import Simulator
-from tests.simulator.novita import Api, reason
+from tests.simulator.bare_api import Api, reason
 
 DAY = 86_400
 NO_ROUTE: dict[str, Any] = {

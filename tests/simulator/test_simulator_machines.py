@@ -8,7 +8,7 @@ from local.novita.orders import read_order
 from local.novita.purchase import boot_seconds, buy
 from local.novita.settings import Settings
 from local.novita.state import SimulatorState
-from tests.simulator.novita import BODY
+from tests.simulator.bare_api import BODY
 
 T = 1000.0
 

@@ -3,7 +3,7 @@
 import pytest
 
 from local.novita.client import Simulator
-from tests.simulator.novita import Api, reason
+from tests.simulator.bare_api import Api, reason
 
 
 @pytest.fixture

@@ -8,14 +8,14 @@ import sys
 from pathlib import Path
 
 from local.novita.process import ROOT, running
-from tests.simulator.novita import NOON, Api
+from tests.simulator.bare_api import NOON, Api
 
 
 def test_state_survives_a_clean_restart(tmp_path: Path) -> None:
     state = tmp_path / "deep" / "state.json"
     with running(state=state) as sim:
         sim.stand_still(NOON)
-        sim.settings(bootSeconds=100)
+        sim.settings(bootSeconds=100, spotInGet=True)
         api = Api(sim)
         id_ = api.create(envs=[{"key": "A", "value": "b"}])
         sim.reclaim(id_, in_seconds=50)

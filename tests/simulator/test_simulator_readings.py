@@ -2,7 +2,7 @@
 
 from local.novita.client import Simulator
 from local.novita.templates import AUTHS, PRIVATE_IMAGE
-from tests.simulator.novita import Api, reason
+from tests.simulator.bare_api import NOON, Api, reason
 
 
 def test_prices_are_strings_or_numbers(api: Api, sim: Simulator) -> None:
@@ -105,6 +105,19 @@ def test_timestamps_are_there_or_not(api: Api, sim: Simulator) -> None:
     assert not {"createdAt", "lastStartedAt", "lastStoppedAt"} & set(shown)
 
 
+def test_when_it_was_started_and_stopped_is_told_or_not(api: Api, sim: Simulator) -> None:
+    id_ = api.create()
+    sim.advance(10)
+    told = api.instance(id_)["lastStartedAt"]
+    sim.settings(startedAtMeans="running")
+    running = api.instance(id_)["lastStartedAt"]
+    sim.settings(timesTold=False)
+    shown = api.instance(id_)
+
+    assert (told, running) == (str(NOON + 3), str(NOON + 10))
+    assert (shown["createdAt"], shown["lastStartedAt"]) == (str(NOON), "0")
+
+
 def test_the_state_of_the_inventory_is_there_or_not(api: Api, sim: Simulator) -> None:
     sim.settings(inventoryStatePresent=False)
 
@@ -131,6 +144,7 @@ def test_node_is_an_object_or_an_array(api: Api, sim: Simulator) -> None:
 
 
 def test_spot_status_of_a_machine_that_is_not_spot(api: Api, sim: Simulator) -> None:
+    sim.settings(spotInGet=True)
     id_ = api.create(billingMode="onDemand")
     empty = api.instance(id_)["spotStatus"]
 

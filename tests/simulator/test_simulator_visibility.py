@@ -1,7 +1,7 @@
 """When an instance is seen: removal, and the lag of list and get."""
 
 from local.novita.client import Simulator
-from tests.simulator.novita import Api, reason
+from tests.simulator.bare_api import Api, reason
 
 
 def test_a_deleted_instance_is_not_found_once_it_is_gone(api: Api, sim: Simulator) -> None:

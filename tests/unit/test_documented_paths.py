@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = tuple(f"{name}/" for name in ("functions", "infra", "local", "ops", "tests", "bench", "docs"))
+FOLDERS = tuple(
+    f"{name}/" for name in ("client", "functions", "infra", "local", "ops", "tests", "bench", "docs")
+)
 # In backquotes or as the target of a link.
 PATH = re.compile(r"`([\w./*-]+)`|\]\(([\w./-]+)(?:#[\w-]+)?\)")
 
@@ -22,9 +24,19 @@ def exists(path: str, document: Path) -> bool:
     return any(next(base.glob(path.rstrip("/")), None) for base in bases)
 
 
-@pytest.mark.parametrize(
-    "name", ["CONTRIBUTING.md", "docs/walkthrough.md", "docs/decisions.md", "docs/migrating.md"]
-)
+DOCUMENTS = [
+    "CONTRIBUTING.md",
+    "README.md",
+    "docs/walkthrough.md",
+    "docs/decisions.md",
+    "docs/migrating.md",
+    "docs/reference.md",
+    "docs/runbook.md",
+    *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("docs/guides/*.md"))),
+]
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
 def test_every_path_that_is_named_exists(name: str) -> None:
     document = ROOT / name
 

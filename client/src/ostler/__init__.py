@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from ostler.errors import ApiError, InstanceFailed, OstlerError, Unreachable, WaitTimeout
     from ostler.waiting import Progress
 
+__version__ = "0.1.0"
+
 __all__ = ["ApiError", "InstanceFailed", "Ostler", "OstlerError", "Progress", "Unreachable", "WaitTimeout"]
 
 _HOMES = {"Ostler": "ostler.client", "Progress": "ostler.waiting"}

@@ -47,9 +47,10 @@ class Ostler:
         body = {"name": name, "productName": product, "templateId": template, **fields}
         return cast("m.Created", self._change("POST", "/api/instances", body, idempotency_key))
 
-    def quote(self, product: str, **fields: Any) -> m.Quote:
+    def quote(self, product: str, *, retry_for: float | None = None, **fields: Any) -> m.Quote:
         """What a create would buy; buys nothing."""
-        return cast("m.Quote", self._json("POST", "/api/quotes", body={"productName": product, **fields}))
+        body = {"productName": product, **fields}
+        return cast("m.Quote", self._json("POST", "/api/quotes", body=body, retry_for=retry_for))
 
     def page(
         self,
@@ -165,11 +166,9 @@ class Ostler:
 
     # Money
 
-    def cost_page(
-        self, instance_id: str, *, limit: int | None = None, cursor: str | None = None
-    ) -> m.InstanceCost:
-        query = {"limit": limit, "cursor": cursor}
-        return cast("m.InstanceCost", self._json("GET", _of(instance_id, "cost"), query=query))
+    def cost(self, instance_id: str) -> m.InstanceCost:
+        """What it has cost, by the intervals in which its machines were billed."""
+        return cast("m.InstanceCost", self._json("GET", _of(instance_id, "cost")))
 
     def costs(
         self,
@@ -177,18 +176,23 @@ class Ostler:
         since: str | None = None,
         to: str | None = None,
         group_by: str | None = None,
+        limit: int | None = None,
         cursor: str | None = None,
     ) -> m.Costs:
         """Days are UTC and both included; by default this month so far, by day."""
-        query = {"from": since, "to": to, "groupBy": group_by, "cursor": cursor}
+        query = {"from": since, "to": to, "groupBy": group_by, "limit": limit, "cursor": cursor}
         return cast("m.Costs", self._json("GET", "/api/costs", query=query))
 
     def budgets(self) -> list[m.Budget]:
         return cast("list[m.Budget]", self._json("GET", "/api/budgets")["budgets"])
 
+    def budget(self, name: str) -> m.Budget:
+        return cast("m.Budget", self._json("GET", f"/api/budgets/{quote(name, safe='')}"))
+
     def set_budget(
         self, name: str, limit_usd: str, period: str, scope: Any = "all", **fields: Any
     ) -> m.Budget:
+        """`scope`: "all", {"key": id} or {"tag": {"name": …, "value": …}}; `fields`: action, thresholds."""
         body = {"limitUsd": limit_usd, "period": period, "scope": scope, **fields}
         return cast("m.Budget", self._json("PUT", f"/api/budgets/{quote(name, safe='')}", body=body))
 
@@ -227,6 +231,10 @@ class Ostler:
 
     def health(self, *, deep: bool = False) -> m.Health:
         return cast("m.Health", self._json("GET", "/health", query={"deep": True} if deep else None))
+
+    def me(self) -> m.Me:
+        """Who the key's holder is there, and what it may do."""
+        return cast("m.Me", self._json("GET", "/api/me"))
 
     def status(self) -> m.Status:
         return cast("m.Status", self._json("GET", "/api/status"))

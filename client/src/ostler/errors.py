@@ -224,6 +224,10 @@ class ProductNotFound(NotFound):
     code = "PRODUCT_NOT_FOUND"
 
 
+class NetworkVolumeNotFound(NotFound):
+    code = "NETWORK_VOLUME_NOT_FOUND"
+
+
 class RegistryAuthNotFound(NotFound):
     code = "REGISTRY_AUTH_NOT_FOUND"
 
@@ -286,6 +290,14 @@ class LimitNotAllowed(NotAllowed):
 
 class NoOptimalProductAnyRegion(Refused):
     code = "NO_OPTIMAL_PRODUCT_ANY_REGION"
+
+
+class NetworkVolumeElsewhere(Refused):
+    code = "NETWORK_VOLUME_ELSEWHERE"
+
+
+class TooManyVariables(Refused):
+    code = "TOO_MANY_VARIABLES"
 
 
 class PriceCapExceeded(Refused):

@@ -29,9 +29,9 @@ class Limits(TypedDict, total=False):
 
 class Expiry(TypedDict, total=False):
     stopAt: str
-    stopBy: str
+    stopReason: str
     deleteAt: str
-    deleteBy: str
+    deleteReason: str
 
 
 class OnReclaim(TypedDict, total=False):
@@ -42,24 +42,16 @@ class OnReclaim(TypedDict, total=False):
     fallback: str
 
 
-class Recovery(TypedDict):
+class Recovering(TypedDict):
     since: str
     until: str
-    attempt: int
     action: str
-    waitingFor: NotRequired[Fault]
 
 
 class CostSoFar(TypedDict):
     soFarUsd: str
     perHourUsd: str
     estimated: NotRequired[bool]
-
-
-class QuotedCost(TypedDict):
-    perHourUsd: str
-    perDayUsd: str
-    untilStopUsd: NotRequired[str]
 
 
 class NetworkVolume(TypedDict):
@@ -89,18 +81,27 @@ CostInterval = TypedDict(
         "novitaInstanceId": str,
         "kind": str,
         "from": str,
-        "perHourUsd": str,
-        "usd": str,
+        "amountUsd": str,
         "to": "NotRequired[str]",
+        "usdPerHour": "NotRequired[str]",
         "estimated": "NotRequired[bool]",
+        "productId": "NotRequired[str]",
+        "region": "NotRequired[str]",
     },
 )
 
 
-class Billed(TypedDict):
-    totalUsd: str
-    through: str
-    differs: NotRequired[bool]
+Billed = TypedDict(
+    "Billed",
+    {
+        "totalUsd": str,
+        "oursUsd": str,
+        "from": str,
+        "through": str,
+        "asOf": str,
+        "differs": "NotRequired[bool]",
+    },
+)
 
 
 class InstanceCost(TypedDict):
@@ -111,19 +112,18 @@ class InstanceCost(TypedDict):
     intervals: list[CostInterval]
     estimated: NotRequired[bool]
     billed: NotRequired[Billed]
-    nextCursor: NotRequired[str]
 
 
 class CostDay(TypedDict):
     date: str
-    usd: str
+    amountUsd: str
 
 
 class CostGroup(TypedDict):
-    group: str
-    usd: str
+    key: str
+    amountUsd: str
+    days: list[CostDay]
     estimated: NotRequired[bool]
-    days: NotRequired[list[CostDay]]
 
 
 Costs = TypedDict(
@@ -151,7 +151,11 @@ class Budget(TypedDict):
     spentUsd: str
     periodStart: str
     periodEnd: str
-    passed: list[int]
+    reached: list[int]
+
+
+class Budgets(TypedDict):
+    budgets: list[Budget]
 
 
 class Deleted(TypedDict):
@@ -250,12 +254,17 @@ class Comprehensive(TypedDict):
     stale: NotRequired[bool]
 
 
+class Logs(TypedDict):
+    system: NotRequired[str]
+    instance: NotRequired[str]
+
+
 class Connection(TypedDict):
     instanceId: str
     ssh: NotRequired[SecretPlace]
     jupyter: NotRequired[SecretPlace]
     webTerminal: NotRequired[SecretPlace]
-    logs: NotRequired[dict[str, str]]
+    logs: NotRequired[Logs]
 
 
 class CreateRequest(TypedDict):
@@ -287,6 +296,9 @@ class Created(TypedDict):
     message: str
     estimatedReadyTime: str
     region: NotRequired[str]
+    limits: NotRequired[Limits]
+    expiry: NotRequired[Expiry]
+    protected: NotRequired[bool]
 
 
 class DeadLetter(TypedDict):
@@ -356,6 +368,7 @@ class Entry(TypedDict):
     operationId: NotRequired[str]
     error: NotRequired[Fault]
     waitingFor: NotRequired[Fault]
+    nextCheckAt: NotRequired[str]
     regionReasons: NotRequired[dict[str, str]]
     cleanup: NotRequired[list[Cleanup]]
     tags: NotRequired[dict[str, str]]
@@ -380,7 +393,7 @@ class Entry(TypedDict):
     owner: NotRequired[str]
     onReclaim: NotRequired[OnReclaim]
     recoveries: NotRequired[int]
-    recovery: NotRequired[Recovery]
+    recovering: NotRequired[Recovering]
     networkVolumes: NotRequired[list[NetworkVolume]]
     envNames: NotRequired[list[str]]
 
@@ -434,7 +447,6 @@ class ImportRequest(TypedDict):
     name: NotRequired[str]
     webhookUrl: NotRequired[str]
     limits: NotRequired[Limits]
-    protected: NotRequired[bool]
     onReclaim: NotRequired[str | OnReclaim]
 
 
@@ -462,6 +474,7 @@ class Instance(TypedDict):
     operationId: NotRequired[str]
     error: NotRequired[Fault]
     waitingFor: NotRequired[Fault]
+    nextCheckAt: NotRequired[str]
     regionReasons: NotRequired[dict[str, str]]
     cleanup: NotRequired[list[Cleanup]]
     tags: NotRequired[dict[str, str]]
@@ -478,7 +491,7 @@ class Instance(TypedDict):
     owner: NotRequired[str]
     onReclaim: NotRequired[OnReclaim]
     recoveries: NotRequired[int]
-    recovery: NotRequired[Recovery]
+    recovering: NotRequired[Recovering]
     networkVolumes: NotRequired[list[NetworkVolume]]
     envNames: NotRequired[list[str]]
 
@@ -627,10 +640,12 @@ class Quote(TypedDict):
     gpuNum: int
     pricePerGpuHour: str
     pricePerHour: str
+    perHourUsd: str
+    perDayUsd: str
     alternatives: list[Offer]
     regions: dict[str, str]
-    cost: NotRequired[QuotedCost]
     limits: NotRequired[Limits]
+    expiry: NotRequired[Expiry]
 
 
 class RateLimit(TypedDict):
@@ -696,6 +711,11 @@ class StartRequest(TypedDict):
     targetPort: NotRequired[int]
     webhookUrl: NotRequired[str]
     limits: NotRequired[Limits]
+
+
+class Me(TypedDict):
+    id: str
+    scopes: list[str]
 
 
 class Status(TypedDict):

@@ -37,6 +37,7 @@ class Transport:
         timeout: float = 35.0,  # the gateway answers within 30
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        on_retry: Callable[[OstlerError], None] | None = None,
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -46,6 +47,7 @@ class Transport:
         self.timeout = timeout
         self.clock = clock
         self.sleep = sleep
+        self.on_retry = on_retry
         self._session = requests.Session()
         self._session.headers["Accept"] = "application/json"
         if key:
@@ -78,6 +80,8 @@ class Transport:
             pause = _backoff(attempt) if wait is None else wait
             if wait == _NEVER or self.clock() + pause >= until:
                 raise error
+            if self.on_retry:
+                self.on_retry(error)
             self.sleep(pause)
             attempt += 1
 

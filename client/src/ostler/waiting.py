@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from ostler.client import Ostler
     from ostler.models import Instance
 
+_SHORTEST_PAUSE = 0.5
+
 # What can be waited for: the statuses that are it, and those from which it does not come by itself.
 GOALS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "up": (
@@ -63,7 +65,8 @@ def wait_until(
     began, seen = clock(), None
     while True:
         problem: OstlerError | None = None
-        pause = interval
+        # What is quick is noticed quickly; what takes minutes is not asked for every moment.
+        pause = min(interval, max(_SHORTEST_PAUSE, (clock() - began) / 5))
         try:
             seen = client.get(instance_id, retry_for=0)
             if _reached(client, seen, wanted, goal):

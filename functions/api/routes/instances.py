@@ -7,12 +7,22 @@ from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from typing_extensions import TypedDict
 
-from functions.api.bodies import CreateBody, IdempotencyKey, ImportBody, InstanceId, LastUsedBody
+from functions.api.bodies import (
+    TAG,
+    CreateBody,
+    Cursor,
+    IdempotencyKey,
+    ImportBody,
+    InstanceId,
+    LastUsedBody,
+    UpdateBody,
+)
 from functions.api.requests import caller, idempotent, use_case, wired
 from functions.api.use_cases.create_instance import CreateInstance
 from functions.api.use_cases.import_machine import ImportMachine
 from functions.api.use_cases.merge_lists import MergeLists
 from functions.api.use_cases.read_instances import ReadInstances
+from functions.api.use_cases.update_instance import UpdateInstance
 from functions.api.views import (
     ConnectionView,
     CreatedView,
@@ -24,6 +34,7 @@ from functions.api.views import (
     instance_view,
 )
 from functions.shared.domain.instance.status import Status
+from functions.shared.stores.listings import Listing
 
 router = APIGatewayHttpRouter()
 
@@ -60,8 +71,12 @@ def create(
     result = use_case(CreateInstance)(
         name=body.name,
         spec=body.spec(lambda: wired().health_check),
+        variables=body.variables(),
         webhook_url=body.webhookUrl,
+        limits=body.asked_limits(),
+        protected=body.protected,
         actor=caller().id,
+        key_caps=caller().caps,
         request=idempotent("POST /api/instances", idempotency_key, router.current_event.json_body),
     )
     view = cast("CreatedView", result.body)
@@ -71,11 +86,19 @@ def create(
 @router.get("/api/instances", summary="Instances, newest first", tags=_INSTANCES)
 def list_instances(
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    cursor: Annotated[str | None, Query(max_length=500)] = None,
+    cursor: Cursor = None,
     status: Annotated[Status | None, Query()] = None,
     name: Annotated[str | None, Query(min_length=1, max_length=100)] = None,
+    tag: Annotated[
+        str | None, Query(pattern=TAG, min_length=2, max_length=385, description="`name:value`")
+    ] = None,
+    owner: Annotated[
+        str | None, Query(min_length=1, max_length=300, description="`me`, or the id of the key that made it")
+    ] = None,
 ) -> InstancesView:
-    page = use_case(ReadInstances).page(name=name, status=status, limit=limit, cursor=cursor)
+    owner = caller().id if owner == "me" else owner
+    listing = Listing(name=name, status=status, tag=tag, owner=owner)
+    page = use_case(ReadInstances).page(listing, limit=limit, cursor=cursor)
     view: InstancesView = {"instances": page.instances}
     if page.total is not None:
         view["total"] = page.total
@@ -103,7 +126,7 @@ def comprehensive(
         bool, Query(description="Let records follow what Novita shows; none is made")
     ] = False,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    cursor: Annotated[str | None, Query(max_length=500)] = None,
+    cursor: Cursor = None,
 ) -> ComprehensiveView:
     merged = use_case(MergeLists)(
         include_novita_only=includeNovitaOnly,
@@ -117,7 +140,25 @@ def comprehensive(
 @router.get("/api/instances/<instance_id>", summary="One instance", tags=_INSTANCES)
 def get(instance_id: InstanceId) -> InstanceView:
     record, stale = use_case(ReadInstances).one(instance_id)
-    return instance_view(record, stale=stale)
+    return instance_view(record, wired().clock(), stale=stale)
+
+
+@router.patch(
+    "/api/instances/<instance_id>",
+    summary="Change its name, tags, limits, receiver or protection",
+    description="A JSON merge patch: what is not named stays, null takes away; tags and limits by key.",
+    tags=_INSTANCES,
+)
+def update(
+    instance_id: InstanceId, body: Annotated[UpdateBody, Body()], idempotency_key: IdempotencyKey = None
+) -> InstanceView:
+    result = use_case(UpdateInstance)(
+        instance_id,
+        body.update(wired().limit_rules),
+        actor=caller().id,
+        request=idempotent(f"update {instance_id}", idempotency_key, router.current_event.json_body),
+    )
+    return cast("InstanceView", result.body)
 
 
 @router.get(
@@ -129,7 +170,7 @@ def get(instance_id: InstanceId) -> InstanceView:
 def events(
     instance_id: InstanceId,
     limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
-    cursor: Annotated[str | None, Query(max_length=500)] = None,
+    cursor: Cursor = None,
 ) -> EventsView:
     found, following = use_case(ReadInstances).events(instance_id, limit=limit, cursor=cursor)
     view: EventsView = {"instanceId": instance_id, "events": found}
@@ -156,7 +197,10 @@ def import_machine(
         body.novitaInstanceId,
         name=body.name,
         webhook_url=body.webhookUrl,
+        limits=body.limits.asked() if body.limits else {},
+        on_reclaim=body.onReclaim.asked() if body.onReclaim else None,
         actor=caller().id,
+        key_caps=caller().caps,
         request=idempotent("POST /api/instances/import", idempotency_key, router.current_event.json_body),
     )
     view = cast("InstanceView", result.body)
@@ -166,4 +210,4 @@ def import_machine(
 @router.put("/api/instances/<instance_id>/last-used", summary="Note that it was used", tags=_INSTANCES)
 def last_used(instance_id: InstanceId, body: Annotated[LastUsedBody | None, Body()] = None) -> InstanceView:
     used_at = body.lastUsedAt if body else None
-    return instance_view(use_case(ReadInstances).note_use(instance_id, used_at))
+    return instance_view(use_case(ReadInstances).note_use(instance_id, used_at), wired().clock())

@@ -8,7 +8,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Body, Path, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from typing_extensions import TypedDict
 
-from functions.api.bodies import DeadLetterCleanupBody, IdempotencyKey, Moment
+from functions.api.bodies import Cursor, DeadLetterCleanupBody, IdempotencyKey, Moment
 from functions.api.requests import caller, idempotent, invocation, use_case, wired
 from functions.api.use_cases.read_jobs import QueueState, ReadJobs
 from functions.api.use_cases.redrive_dead_letter import RedriveDeadLetter
@@ -123,7 +123,7 @@ def stats(
 @router.get("/api/jobs/dead", summary="Messages that failed for the last time, newest first", tags=_JOBS)
 def dead(
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    cursor: Annotated[str | None, Query(max_length=500)] = None,
+    cursor: Cursor = None,
     since: Annotated[Moment | None, Query(description="Only those that failed since then")] = None,
 ) -> DeadLettersView:
     cursors, listing = invocation().cursors, f"{_LISTING} {timestamp(since)}" if since else _LISTING

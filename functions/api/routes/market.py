@@ -1,13 +1,16 @@
 """Routes that show what Novita sells; none of them buys anything."""
 
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, NotRequired, cast
 
 from aws_lambda_powertools.event_handler.openapi.params import Body, Path, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from typing_extensions import TypedDict
 
-from functions.api.bodies import QuoteBody
+from functions.api.bodies import TEMPLATE_ID, QuoteBody
 from functions.api.requests import wired
+from functions.api.views import ExpiryView, LimitsView, usd_per_hour
+from functions.shared.domain.instance.boot_times import expected_ready_at
+from functions.shared.domain.instance.expiry import expected_expiry
 
 router = APIGatewayHttpRouter()
 
@@ -30,8 +33,12 @@ class QuoteView(TypedDict):
     gpuNum: int
     pricePerGpuHour: str
     pricePerHour: str
+    perHourUsd: str
+    perDayUsd: str
     alternatives: list[OfferView]
     regions: dict[str, str]
+    limits: NotRequired[LimitsView]
+    expiry: NotRequired[ExpiryView]
 
 
 class ProductView(TypedDict):
@@ -61,11 +68,20 @@ class TemplateView(TypedDict):
     envs: list[str]
 
 
-@router.post("/api/quotes", summary="What a create would buy", tags=_MARKET)
+@router.post(
+    "/api/quotes",
+    summary="What a create would buy",
+    description="`expiry`: by its limits, if it ran as soon as such machines have come up lately.",
+    tags=_MARKET,
+)
 def quote(body: Annotated[QuoteBody, Body()]) -> QuoteView:
-    choice = wired().catalog.quote(body.spec(lambda: wired().health_check), within=_WHILE_WAITING_SECONDS)
+    rules, spec = wired().limit_rules, body.spec(lambda: wired().health_check)
+    limits = rules.first(body.asked_limits(), wired().clock())
+    choice = wired().catalog.quote(spec, within=_WHILE_WAITING_SECONDS)
     best = choice.offers[0]
-    return {
+    boot = wired().boot_times.expected("create", best.product_id, best.region)
+    runs_at = expected_ready_at(wired().clock(), boot)
+    view: QuoteView = {
         "productId": best.product_id,
         "productName": best.product_name,
         "region": best.region,
@@ -73,6 +89,8 @@ def quote(body: Annotated[QuoteBody, Body()]) -> QuoteView:
         "gpuNum": body.gpuNum,
         "pricePerGpuHour": str(best.price),
         "pricePerHour": str(best.price * body.gpuNum),
+        "perHourUsd": usd_per_hour(best.price * body.gpuNum),
+        "perDayUsd": usd_per_hour(best.price * body.gpuNum * 24),
         "alternatives": [
             {
                 "productId": offer.product_id,
@@ -87,6 +105,11 @@ def quote(body: Annotated[QuoteBody, Body()]) -> QuoteView:
             **{region: str(reason) for region, reason in choice.reasons.items()},
         },
     }
+    if limits.as_json():
+        view["limits"] = cast("LimitsView", limits.as_json())
+    if expiry := expected_expiry(limits, rules.ceilings, runs_at).as_json():
+        view["expiry"] = cast("ExpiryView", expiry)
+    return view
 
 
 @router.get("/api/products", summary="What Novita sells, in USD", tags=_MARKET)
@@ -120,7 +143,9 @@ def _product(product: Any) -> ProductView:
 
 
 @router.get("/api/templates/<template_id>", summary="A template, without the values it sets", tags=_MARKET)
-def template(template_id: Annotated[str, Path(max_length=255)]) -> TemplateView:
+def template(
+    template_id: Annotated[str, Path(max_length=255, json_schema_extra=TEMPLATE_ID)],
+) -> TemplateView:
     found = wired().catalog.template(template_id, within=_WHILE_WAITING_SECONDS)
     return {
         "id": found.id,

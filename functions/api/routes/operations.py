@@ -7,7 +7,16 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body, Path, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
-from functions.api.bodies import IdempotencyKey, InstanceId, NamedBody, NamedStartBody, StartBody, StopBody
+from functions.api.bodies import (
+    OPERATION_ID,
+    IdempotencyKey,
+    InstanceId,
+    NamedBody,
+    NamedStartBody,
+    RestartBody,
+    StartBody,
+    StopBody,
+)
 from functions.api.requests import caller, idempotent, use_case, wired
 from functions.api.use_cases.operate_instance import Command, OperateInstance
 from functions.api.use_cases.read_instances import find_instance
@@ -19,6 +28,7 @@ from functions.shared.domain.instance.commands import (
     begin_start,
     begin_stop,
 )
+from functions.shared.domain.instance.limits import LimitChange
 from functions.shared.stores.idempotency import ApiResult
 
 router = APIGatewayHttpRouter()
@@ -42,11 +52,16 @@ def _accepted(result: ApiResult) -> Response[AcceptedView]:
 
 def _starting(body: StartBody | None) -> Command:
     body = body or StartBody()
-    return partial(begin_start, check=body.config(wired().health_check), webhook_url=body.webhookUrl)
+    return partial(
+        begin_start,
+        check=body.config(wired().health_check),
+        webhook_url=body.webhookUrl,
+        limits=LimitChange(body.limits.asked() if body.limits else {}, wired().limit_rules),
+    )
 
 
-def _restarting(body: StartBody | None) -> Command:
-    body = body or StartBody()
+def _restarting(body: RestartBody | None) -> Command:
+    body = body or RestartBody()
     return partial(begin_restart, check=body.config(wired().health_check), webhook_url=body.webhookUrl)
 
 
@@ -83,7 +98,7 @@ def start(
 @router.post("/api/instances/<instance_id>/restart", summary="Restart", tags=_OPERATIONS, status_code=202)
 def restart(
     instance_id: InstanceId,
-    body: Annotated[StartBody | None, Body()] = None,
+    body: Annotated[RestartBody | None, Body()] = None,
     idempotency_key: IdempotencyKey = None,
 ) -> Response[AcceptedView]:
     return _operate(instance_id, "restart", _restarting(body), idempotency_key)
@@ -113,7 +128,9 @@ def delete(
 
 
 @router.get("/api/operations/<operation_id>", summary="How an operation goes", tags=_OPERATIONS)
-def operation(operation_id: Annotated[str, Path(max_length=64)]) -> OperationView:
+def operation(
+    operation_id: Annotated[str, Path(max_length=64, description="op_ and a ULID", **OPERATION_ID)],
+) -> OperationView:
     return operation_view(*wired().instances.operation(operation_id))
 
 

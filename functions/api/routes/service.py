@@ -6,7 +6,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from typing_extensions import TypedDict
 
-from functions.api.auth import ANONYMOUS
+from functions.api.auth import ANONYMOUS, SCOPES
 from functions.api.bodies import IdempotencyKey, SyncBody
 from functions.api.requests import caller, idempotent, invocation, use_case, wired
 from functions.api.use_cases.check_dependencies import CheckDependencies
@@ -70,6 +70,11 @@ class PauseView(TypedDict):
     pausedBy: NotRequired[str]
 
 
+class MeView(TypedDict):
+    id: str
+    scopes: list[str]
+
+
 class StatusView(PauseView):
     lastSweepAt: NotRequired[str]
     lastComparedAt: NotRequired[str]
@@ -126,6 +131,16 @@ def health(
     checks: ChecksView = {"table": "ok", "queues": "ok", "circuits": found}
     calm = all(state == "CLOSED" for state in found.values())
     return {"status": "ok" if calm else "degraded", "service": "ostler", "checks": checks}
+
+
+@router.get(
+    "/api/me",
+    summary="Who you are here, and what you may do",
+    description="`id` is the actor of what you do in the event history. A scope includes the lesser ones.",
+    tags=["service"],
+)
+def me() -> MeView:
+    return {"id": caller().id, "scopes": [scope for scope in SCOPES if caller().may(scope)]}
 
 
 @router.get("/api/circuits", summary="Each circuit's state", tags=["market"])

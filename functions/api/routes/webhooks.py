@@ -7,7 +7,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Path, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from typing_extensions import TypedDict
 
-from functions.api.bodies import IdempotencyKey
+from functions.api.bodies import DELIVERY_ID, INSTANCE_ID, Cursor, IdempotencyKey
 from functions.api.requests import field_code, idempotent, invocation, use_case, wired
 from functions.api.use_cases.read_instances import find_instance
 from functions.api.use_cases.replay_delivery import ReplayDelivery
@@ -62,9 +62,9 @@ class SecretView(TypedDict):
 
 @router.get("/api/webhooks/deliveries", summary="An instance's webhooks, newest first", tags=_WEBHOOKS)
 def deliveries(
-    instanceId: Annotated[str, Query(min_length=1, max_length=64)],  # noqa: N803  # the API's own name
+    instanceId: Annotated[str, Query(min_length=1, max_length=64, **INSTANCE_ID)],  # noqa: N803  # the API's own name
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    cursor: Annotated[str | None, Query(max_length=500)] = None,
+    cursor: Cursor = None,
 ) -> DeliveriesView:
     wiring = wired()
     find_instance(wiring.instances, instanceId)
@@ -84,7 +84,7 @@ def deliveries(
     status_code=202,
 )
 def replay(
-    delivery_id: Annotated[str, Path(max_length=64)], idempotency_key: IdempotencyKey = None
+    delivery_id: Annotated[str, Path(max_length=64, **DELIVERY_ID)], idempotency_key: IdempotencyKey = None
 ) -> Response[ReplayedView]:
     request = idempotent(f"replay {delivery_id}", idempotency_key, router.current_event.json_body)
     result = use_case(ReplayDelivery)(delivery_id, request)
@@ -93,7 +93,14 @@ def replay(
 
 @router.get("/api/webhooks/secret", summary="What a receiver verifies signatures with", tags=_WEBHOOKS)
 def secret(
-    url: Annotated[str, Query(max_length=2048, description="Any address of the receiver")],
+    url: Annotated[
+        str,
+        Query(
+            max_length=2048,
+            description="Any address of the receiver",
+            json_schema_extra={"format": "uri", "examples": ["https://example.com/hook"]},
+        ),
+    ],
 ) -> SecretView:
     """The current one first; while the master secret is being changed, the one before it too."""
     wiring = wired()

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from functions.api.views import instance_view
 from functions.shared.domain.errors import Conflict, MachineNotFound, NotFound
 from functions.shared.domain.ids import new_instance_id, read_mark
 from functions.shared.domain.instance.commands import begin_import
 from functions.shared.domain.instance.decision import Policy
+from functions.shared.domain.instance.limits import LimitRules
 from functions.shared.domain.instance.machine import Machine
+from functions.shared.domain.instance.reclaim import OnReclaim
+from functions.shared.domain.money.caps import CapLimits
 from functions.shared.platform.observability import correlation_id
 from functions.shared.stores.idempotency import ApiResult, IdempotencyKeys, IdempotentRequest
 
 if TYPE_CHECKING:
     from functions.shared.engine.step import StepRunner
     from functions.shared.novita.client import Novita
+    from functions.shared.stores.caps import Caps
     from functions.shared.stores.instances import Instances
     from functions.shared.stores.machines import KeyTrust
 
@@ -31,7 +35,9 @@ class ImportMachine:
     steps: StepRunner
     deployment: Callable[[], str]
     key_trust: KeyTrust
+    caps: Caps
     policy: Policy
+    limit_rules: LimitRules
     clock: Callable[[], datetime]
     lookup_seconds: float
 
@@ -41,11 +47,16 @@ class ImportMachine:
         *,
         name: str | None,
         webhook_url: str | None,
+        limits: Mapping[str, Any],
+        on_reclaim: OnReclaim | None,
         actor: str,
+        key_caps: CapLimits,
         request: IdempotentRequest | None,
     ) -> ApiResult:
         return self.idempotency.once(
-            request, lambda: self._import(machine_id, name, webhook_url, actor, request), machine_id
+            request,
+            lambda: self._import(machine_id, name, webhook_url, limits, on_reclaim, actor, key_caps, request),
+            machine_id,
         )
 
     def _import(
@@ -53,12 +64,18 @@ class ImportMachine:
         machine_id: str,
         name: str | None,
         webhook_url: str | None,
+        limits: Mapping[str, Any],
+        on_reclaim: OnReclaim | None,
         actor: str,
+        key_caps: CapLimits,
         request: IdempotentRequest | None,
     ) -> ApiResult:
         began = self.clock()
+        allowed = self.limit_rules.first(limits, began)
         self.key_trust.proven()  # at once where there is no machine yet: then a not-found is one
         machine, former = self._find_free(machine_id)
+        if key_caps:
+            self.caps.let(actor, key_caps)
         decision = begin_import(
             instance_id=new_instance_id(began),
             name=name or machine.name or machine_id,
@@ -68,8 +85,13 @@ class ImportMachine:
             correlation_id=correlation_id(),
             now=began,
             policy=self.policy,
+            capped=bool(key_caps),
+            limits=allowed,
+            ceilings=self.limit_rules.ceilings,
+            on_reclaim=on_reclaim,
         )
-        result = ApiResult(201, {**instance_view(decision.record)}, f"/api/instances/{decision.record.id}")
+        view = instance_view(decision.record, began)
+        result = ApiResult(201, {**view}, f"/api/instances/{decision.record.id}")
         also = [self.instances.imported(machine_id, decision.record.id, former)]
         if request:
             also.append(self.idempotency.write(request, result))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, replace
@@ -18,6 +18,7 @@ from functions.shared.domain.errors import NotNow, NovitaForNow, NovitaRefused, 
 from functions.shared.domain.ids import read_mark, timestamp
 from functions.shared.domain.instance.comparison import compare
 from functions.shared.domain.instance.decision import Policy
+from functions.shared.domain.instance.expiry import idle_window
 from functions.shared.domain.instance.merge import Merged, Source, merge, without_novita
 from functions.shared.domain.instance.record import Instance
 from functions.shared.platform.observability import logger
@@ -121,7 +122,7 @@ class MergeLists:
         began = self.stopwatch()
         merged = self._merged(records, listed, sync)
         entries = sorted(
-            ((_position(one), entry_view(self._shown(one))) for one in merged),
+            ((_position(one), entry_view(one, self.clock())) for one in self._shown(merged)),
             key=_by_position,
             reverse=True,
         )
@@ -134,10 +135,16 @@ class MergeLists:
             self.cache.put(_KEY, [[position, entry] for position, entry in entries])
         return MergedList(entries, listed is None, took)
 
-    def _shown(self, one: Merged) -> Merged:
-        """With the last time that its machine was listed, where this list lacks it or could not be read."""
-        record = one.record and self.last_sweep.last_shown(one.record, self.list_ttl)
-        return replace(one, record=record)
+    def _shown(self, merged: list[Merged]) -> Iterator[Merged]:
+        """With the last time that its machine was listed, where this list lacks it or could not be read; and
+        with the last use, where that says when it is stopped."""
+        limited = (one.record.id for one in merged if one.record and idle_window(one.record))
+        used = self.last_used.of(limited)
+        for one in merged:
+            record = one.record and self.last_sweep.last_shown(one.record, self.list_ttl)
+            if record and record.id in used:
+                record = replace(record, last_used_at=used[record.id])
+            yield replace(one, record=record)
 
     def _timed(self, work: Callable[[], Any]) -> tuple[Any, int]:
         began = self.stopwatch()

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from functions.api.use_cases.read_instances import find_instance
+from functions.api.views import cost_so_far
 from functions.shared.domain.errors import Conflict, NotFound
 from functions.shared.domain.ids import new_operation_id, timestamp
 from functions.shared.domain.instance.boot_times import expected_ready_at
@@ -109,6 +110,8 @@ def _accepted(record: Instance, now: datetime) -> dict[str, Any]:
         if record.status is not Status.TERMINATED
         else "It is gone",
     }
+    if record.status in (Status.DELETING, Status.TERMINATED):
+        view["cost"] = cost_so_far(record, now)
     if record.status is Status.STARTING:
         view["estimatedReadyTime"] = timestamp(expected_ready_at(now, record.machine.boot))
     return {name: value for name, value in view.items() if value is not None}

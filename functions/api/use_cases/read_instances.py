@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from functions.shared.stores.instances import Instances
     from functions.shared.stores.last_sweep import LastSweep
     from functions.shared.stores.last_used import LastUsed
+    from functions.shared.stores.listings import Listing
     from functions.shared.stores.recent_outage import RecentOutage
     from functions.shared.stores.totals import Totals
 
@@ -138,19 +139,21 @@ class ReadInstances:
         more = len(found) > len(shown)
         return shown, self.cursors.make(str(shown[-1]["sequence"]), listing) if more else None
 
-    def page(self, *, name: str | None, status: str | None, limit: int, cursor: str | None) -> InstancesPage:
-        listing = json.dumps([name, status])
-        after = self.cursors.read(cursor, listing) if cursor else None
-        found, end = self.instances.page(name=name, status=status, limit=limit, after=after)
-        total = None if cursor else self.totals.of(name=name, status=status)
-        used = self.last_used.of(record.id for record in found)
+    def page(self, listing: Listing, *, limit: int, cursor: str | None) -> InstancesPage:
+        signed = json.dumps([listing.name, listing.status, listing.tag, listing.owner])
+        after = self.cursors.read(cursor, signed) if cursor else None
+        found, end = self.instances.page(listing, limit=limit, after=after)
+        total = None if cursor else self.totals.of(listing)
+        used, now = self.last_used.of(record.id for record in found), self.clock()
         shown = [
-            instance_view(replace(self._last_shown(one), last_used_at=used.get(one.id, one.last_used_at)))
+            instance_view(
+                replace(self._last_shown(one), last_used_at=used.get(one.id, one.last_used_at)), now
+            )
             for one in found
         ]
         if (fit := how_many_fit(shown)) < len(found):
             end = found[fit - 1].id
-        following = self.cursors.make(end, listing) if end else None
+        following = self.cursors.make(end, signed) if end else None
         return InstancesPage(shown[:fit], total, following, self._novita_is_down())
 
     def _last_shown(self, record: Instance) -> Instance:

@@ -5,6 +5,7 @@ OstlerError
 │   ├── ValidationFailed   one entry for each bad field
 │   ├── NotFound           no such instance, template, product ...
 │   ├── Conflict           not in this status, already under way
+│   ├── SpendingRefused    beyond a cap or a budget
 │   └── TooManyRequests    the same one later
 ├── NovitaRefused          nobody here: Novita said no and would say it again, so the instance fails
 │   ├── NoCapacity         the next offer may still be had
@@ -81,6 +82,10 @@ class NotFound(CallerError):
 
 
 class Conflict(CallerError):
+    pass
+
+
+class SpendingRefused(CallerError):
     pass
 
 
@@ -162,8 +167,10 @@ CODES: dict[str, str] = {
     "OPERATION_NOT_FOUND": "No operation of that id, or it is older than 30 days.",
     "DELIVERY_NOT_FOUND": "No webhook delivery of that id, or it is older than 30 days.",
     "DEAD_LETTER_NOT_FOUND": "No dead letter of that id, or it is older than 14 days.",
+    "BUDGET_NOT_FOUND": "No budget of that name.",
     "TEMPLATE_NOT_FOUND": "Novita has no template of that id.",
     "PRODUCT_NOT_FOUND": "Novita has no product of that name in any region.",
+    "NETWORK_VOLUME_NOT_FOUND": "Novita has no network volume of that id.",
     "REGISTRY_AUTH_NOT_FOUND": "The template names registry credentials that Novita does not have.",
     "ROUTE_NOT_FOUND": "No such route, or not for this method.",
     "INSTANCE_NOT_STARTABLE": "Its status does not allow a start; the message names it.",
@@ -172,6 +179,9 @@ CODES: dict[str, str] = {
     "STARTUP_OPERATION_IN_PROGRESS": "It is being started already.",
     "INSTANCE_MISSING": "Novita does not find its machine, and nobody asked for its end; `missingSince`.",
     "INSTANCE_NOT_RELEASABLE": "It is neither imported nor missing nor stuck: delete it.",
+    "INSTANCE_ENDED": "It is being deleted, or gone: nothing of it can be changed.",
+    "INSTANCE_PROTECTED": "It is protected: `PATCH` it with `protected: false` before deleting it.",
+    "LIMIT_NOT_ALLOWED": "The deployment allows no such limit; `details` has the most it allows.",
     "PURCHASES_PAUSED": "An admin has paused purchases and starts (`POST /api/resume` lets them go on).",
     "AMBIGUOUS_INSTANCE_NAME": "More than one instance has that name; `details` has their ids.",
     "INSTANCE_ALREADY_MANAGED": "That Novita machine belongs to an instance here; `details` has its id.",
@@ -180,7 +190,11 @@ CODES: dict[str, str] = {
     "IDEMPOTENCY_KEY_REUSED": "The same Idempotency-Key was used for another request.",
     "PAYLOAD_TOO_LARGE": "The body is larger than 1 MB.",
     "NO_OPTIMAL_PRODUCT_ANY_REGION": "It exists, but none is to be had; `details` has each region's reason.",
+    "NETWORK_VOLUME_ELSEWHERE": "The network volumes are not all in one region, or not in one asked for.",
+    "TOO_MANY_VARIABLES": "With the template's own there are more variables than Novita takes.",
     "PRICE_CAP_EXCEEDED": "All that is to be had costs more than `maxPricePerGpuHour`.",
+    "CAP_EXCEEDED": "It would commit more than a cap allows; `details` has what is in use.",
+    "BUDGET_EXCEEDED": "A budget does not allow it in this period; `details` has what is spent.",
     "INVALID_TEMPLATE_IMAGE": "The template's image is missing or unusable.",
     "INVALID_TEMPLATE_PORT": "The template has a port that Novita cannot open.",
     "INVALID_TEMPLATE_IMAGE_AUTH": "The template's registry auth is unusable.",

@@ -33,6 +33,11 @@ def new_operation_id(now: datetime) -> str:
     return f"op_{ulid(now)}"
 
 
+def derived_operation_id(instance_id: str, version: int, now: datetime) -> str:
+    """Of an operation that nobody asked for: made without chance, and no other version of it has the same."""
+    return f"op_{_base32(int(now.timestamp() * 1000), 10)}{instance_id[-10:]}{_base32(version, 6)}"
+
+
 def new_deployment_id() -> str:
     return _base32(secrets.randbits(40), 8).lower()
 

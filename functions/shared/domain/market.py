@@ -51,6 +51,14 @@ class Template:
 
 
 @dataclass(frozen=True)
+class StoredVolume:
+    """A network volume as Novita has it: it can be mounted in its own region only."""
+
+    id: str
+    region: str
+
+
+@dataclass(frozen=True)
 class Order:
     """One create call, complete."""
 
@@ -60,6 +68,7 @@ class Order:
     gpu_num: int
     rootfs_size: int
     billing_mode: str
+    volumes: tuple[tuple[str, str], ...] = ()  # (id, where it is mounted)
 
 
 @dataclass(frozen=True)
@@ -121,6 +130,31 @@ def region_order(
     """The request's own order where it names one; else its region or the default, then the priority list."""
     wanted = regions or (region or default_region, *priority)
     return tuple(dict.fromkeys(name for name in map(plain_region, wanted) if name))
+
+
+def volumes_region(
+    volumes: Sequence[StoredVolume], wanted: Sequence[str], region: str | None, regions: Sequence[str]
+) -> str:
+    """The one region that a machine with these volumes can be in, if the request allows for it."""
+    known = {volume.id: volume.region for volume in volumes}
+    if unknown := [one for one in wanted if one not in known]:
+        raise NotFound("NETWORK_VOLUME_NOT_FOUND", f"Novita has no network volume {', '.join(unknown)}")
+    found = {one: known[one] for one in wanted}
+    allowed = [plain_region(one) for one in (regions or ([region] if region else []))]
+    there = sorted(set(found.values()))
+    if len(there) > 1:
+        raise CallerError(
+            "NETWORK_VOLUME_ELSEWHERE",
+            f"The network volumes are in {' and '.join(there)}, and a machine is in one region",
+            details={"volumes": found},
+        )
+    if allowed and there[0] not in allowed:
+        raise CallerError(
+            "NETWORK_VOLUME_ELSEWHERE",
+            f"The network volumes are in {there[0]}, and the machine is asked for in {', '.join(allowed)}",
+            details={"volumes": found, "regions": allowed},
+        )
+    return there[0]
 
 
 def choose(
@@ -246,6 +280,19 @@ def validate_template(template: Template) -> Template:
             details={"faults": [{"code": fault.code, "message": fault.message} for fault in faults]},
         )
     return sent
+
+
+def with_variables(template: Template, envs: Sequence[tuple[str, str]]) -> Template:
+    """The template with the caller's variables: of the same name the caller's wins. The values of the
+    template's may be left out, where only the number counts."""
+    merged = {**dict(template.envs), **dict(envs)}
+    if len(merged) > MAX_ENVS:
+        raise CallerError(
+            "TOO_MANY_VARIABLES",
+            f"With those of template {template.id} there are {len(merged)} variables; "
+            f"Novita takes {MAX_ENVS}",
+        )
+    return replace(template, envs=tuple(merged.items()))
 
 
 def _faults(template: Template) -> Iterator[Fault]:

@@ -3,13 +3,14 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 from functions.shared.domain.errors import Fault
 from functions.shared.domain.instance.record import Queue
 
+LONGEST_DELAY = timedelta(minutes=15)  # of a message: SQS's own limit
 _LONGEST = 255
 
 

@@ -14,11 +14,13 @@ from functions.shared.domain.market import (
     SPOT,
     Choice,
     Product,
+    StoredVolume,
     Template,
     choose,
     region_order,
     same_name,
     validate_template,
+    volumes_region,
 )
 from functions.shared.novita.attempts import WORTH_SENDING_SECONDS
 from functions.shared.novita.payloads import (
@@ -89,6 +91,7 @@ class Catalog:
     def quote(self, spec: Spec, within: float, reads_as: SlotClass | None = None) -> Choice:
         """What could be bought, as far as products as old as the cache allows can tell."""
         read = _Read(self._fetch_products(spec.billing_mode), self.clock() + within, reads_as)
+        spec = self._where_its_volumes_are(spec, read)
         return self._choice(spec, self.products_ttl, _AnyCluster(), frozenset(), read)
 
     def offers(
@@ -97,6 +100,7 @@ class Catalog:
         """What to buy now."""
         until = self.clock() + within
         read = _Read(self._fetch_products(spec.billing_mode), until, readers=_PURCHASES)
+        spec = self._where_its_volumes_are(spec, read)
         return self._choice(spec, max_age, self._clusters(until), excluded, read)
 
     def template(self, template_id: str, within: float, reads_as: SlotClass | None = None) -> Template:
@@ -131,6 +135,25 @@ class Catalog:
             return self._answer(f"products#{billing_mode}", max_age, read, named)
         except NotFound:
             return []
+
+    def _where_its_volumes_are(self, spec: Spec, read: _Read) -> Spec:
+        """With network volumes there is one region that it can be in, wherever else it might be cheaper."""
+        if not spec.network_volumes:
+            return spec
+        wanted = [one.id for one in spec.network_volumes]
+
+        def fetch(read: _Read) -> Any:
+            found = self.novita.volumes(
+                within=read.until - self.clock(), slot_wait=read.readers.slot_wait, reads_as=read.reads_as
+            )
+            return [[one.id, one.region] for one in found]
+
+        def region_of(stored: Sequence[Any]) -> str:
+            volumes = [StoredVolume(id_, region) for id_, region in stored]
+            return volumes_region(volumes, wanted, spec.region, spec.regions)
+
+        region = self._answer("volumes", self.templates_ttl, replace(read, fetch=fetch), region_of)
+        return replace(spec, regions=(region,))
 
     def _choice(
         self,

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SWEEP_SECONDS = 60  # from one sweep to the next
+_BLANK = Fault("NOVITA_UNAVAILABLE", "Novita's list shows none of the machines that are known")
 
 PendingRepair = tuple[Instance | None, Callable[[], Difference | None]]  # of which instance, and the work
 
@@ -69,9 +70,12 @@ class CompareWithNovita:
         at_most = len(doomed) if delete_orphans else self.sweep_max_repairs
         deletable = frozenset() if held else frozenset(_from(self._turn(began), doomed)[:at_most])
         differences, left_over = self._repair_all(found, began, repair, deletable)
+        if found.blank:
+            logger.warning("novita's list could not be read", code=_BLANK.code, why=_BLANK.message)
         return _report(
             records,
             complete=not left_over,
+            fault=_BLANK if found.blank else None,
             deletions_held=held,
             differences=tuple(differences),
             absent=found.absent,
@@ -153,6 +157,7 @@ def _report(records: Sequence[Instance], *, complete: bool, **more: Any) -> Comp
         known=sum(record.live_machine_id is not None for record in records),
         missing=sum(record.missing for record in records),
         stuck=sum(record.stuck for record in records),
+        fleet=tuple(records),
         **more,
     )
 

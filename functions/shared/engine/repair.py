@@ -13,8 +13,8 @@ from functions.shared.domain.instance.comparison import (
     Difference,
     DifferenceKind,
     MarkedMachine,
-    changed_lately,
     differs,
+    needs_confirmation,
     worth_an_early_step,
 )
 from functions.shared.domain.instance.decide import decide
@@ -22,6 +22,7 @@ from functions.shared.domain.instance.decision import Decision, Policy, leave_to
 from functions.shared.domain.instance.machine import Machine, MachineState, machine_state
 from functions.shared.domain.instance.observations import (
     NotFoundById,
+    NoticeSeen,
     NotListed,
     Observation,
     Reappeared,
@@ -30,6 +31,7 @@ from functions.shared.domain.instance.observations import (
 )
 from functions.shared.domain.instance.purchases import wants_machine
 from functions.shared.domain.instance.record import Instance
+from functions.shared.domain.instance.sightings import notice_is_new
 from functions.shared.platform.observability import (
     ORPHANS_DELETED,
     ORPHANS_FOUND,
@@ -64,18 +66,24 @@ class Repair:
     def matched(self, record: Instance, machine: Machine, began: datetime) -> Difference | None:
         """Only what is at rest: the others have steps, which a write from here would make stale."""
         if not record.at_rest:
+            if notice_is_new(record, machine):
+                return self._followed(record, decide(record, NoticeSeen(machine, began), began, self.policy))
             if worth_an_early_step(record, machine, self.clock()) and not self.dry_run:
                 self.steps.enqueue(record, record.next_check_at or self.clock())
             return None
         decision = self._decide(record, Seen(machine, began))
         if not record.machine.owned:  # stored by a version that kept no owner for machines it bought
             decision = decision.own(machine.id)
-        if decision.events and changed_lately(record, began, self.policy):
-            decision = self._confirm(record, machine.id)
+        if needs_confirmation(decision):  # a list may be minutes old, and how old no clock tells for sure
+            decision = self._confirm(record, machine)
+        return self._followed(record, decision)
+
+    def _followed(self, record: Instance, decision: Decision) -> Difference | None:
         if not differs(record, decision.record):
             return None
         done = self._store(record, decision)
-        return Difference(DifferenceKind.FOLLOWED, machine.id, record.id, decision.record.status, done)
+        machine_id = record.machine.id or ""
+        return Difference(DifferenceKind.FOLLOWED, machine_id, record.id, decision.record.status, done)
 
     def unlisted(self, record: Instance, began: datetime) -> Difference:
         machine_id = record.machine.id or ""
@@ -95,15 +103,17 @@ class Repair:
             return Difference(DifferenceKind.SURPLUS, machine_id, record.id, action)
         if not self.instances.turned_out_bought(marked.mark, marked.machine, began, wanted=wanted):
             return self.orphan(marked, may_delete=False)
+        record = self.instances.get(record.id) or record  # this sweep may have changed it already
         decision = self._decide(record, UnknownMachine(machine_id))
         return self._surplus(record, machine_id, action, decision)
 
     def reappeared(self, record: Instance, machine: Machine) -> Difference | None:
         """A list that lags may show what is gone: only a get by id is believed."""
-        if not self._is_there(machine.id):
+        began = self.clock()
+        if (shown := self._shown(machine.id)) is None:
             return None
         logger.warning("machine reappeared", instance_id=record.id, novita_id=machine.id)
-        decision = self._decide(record, Reappeared(machine.id))
+        decision = self._decide(record, Reappeared(shown, began))
         action = "delete" if decision.record.cleanup.tasks else "adopt"
         return self._surplus(record, machine.id, action, decision)
 
@@ -130,9 +140,9 @@ class Repair:
         first_seen = self.orphans.first_seen(marked.machine.id)
         return first_seen is not None and self.clock() - first_seen >= timedelta(seconds=self.orphan_age)
 
-    def _confirm(self, record: Instance, machine_id: str) -> Decision:
-        """What a get by id tells, or nothing."""
-        began = self.clock()
+    def _confirm(self, record: Instance, listed: Machine) -> Decision:
+        """What a get by id tells, or nothing. Of spot only the list tells, by Novita's own documents."""
+        began, machine_id = self.clock(), listed.id
         try:
             machine = self.novita.get(machine_id, within=self.budget.to_repair_after())
         except MachineNotFound:
@@ -140,6 +150,9 @@ class Repair:
         except (NovitaForNow, NovitaRefused) as error:
             logger.warning("machine not confirmed", novita_id=machine_id, code=error.code)
             return Decision(record, began, self.policy, began)
+        if not machine.spot_status and machine.spot_reclaim_at is None:
+            at = listed.spot_reclaim_at
+            machine = replace(machine, spot_status=listed.spot_status, spot_reclaim_at=at)
         return self._decide(record, Seen(machine, began))
 
     def _delete(self, marked: MarkedMachine) -> bool:
@@ -164,9 +177,6 @@ class Repair:
     def _still_ours(self, marked: MarkedMachine) -> bool:
         machine = self._shown(marked.machine.id)
         return machine is not None and read_mark(machine.name, self.deployment()) == marked.mark
-
-    def _is_there(self, machine_id: str) -> bool:
-        return self._shown(machine_id) is not None
 
     def _shown(self, machine_id: str) -> Machine | None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from functions.shared.domain.errors import NotNow
@@ -176,7 +177,8 @@ def _to_json(listed: ListSnapshot) -> Any:
     }
 
 
-_TIMES = ("spot_reclaim_at", "created_at", "ends_at")
+_TIMES = ("spot_reclaim_at", "created_at", "started_at", "stopped_at", "ends_at")
+_PRICES = ("price", "storage_price")
 
 
 def _machine_to_json(machine: Machine) -> Any:
@@ -184,6 +186,9 @@ def _machine_to_json(machine: Machine) -> Any:
     for name in _TIMES:
         if name in facts:
             facts[name] = facts[name].timestamp()
+    for name in _PRICES:
+        if name in facts:
+            facts[name] = str(facts[name])
     if machine.endpoints:
         facts["endpoints"] = [[end.port, end.type, end.address] for end in machine.endpoints]
     if machine.mounts:
@@ -199,9 +204,11 @@ def _from_json(stored: Any) -> ListSnapshot:
 
 def _machine_from_json(facts: Any) -> Machine:
     times = {name: datetime.fromtimestamp(facts[name], UTC) for name in _TIMES if name in facts}
+    prices = {name: Decimal(facts[name]) for name in _PRICES if name in facts}
     endpoints = tuple(Endpoint(*end) for end in facts.get("endpoints", ()))
     mounts = tuple(Mount(*mount) for mount in facts.get("mounts", ()))
-    return Machine(**{"name": "", "status": "", **facts, **times, "endpoints": endpoints, "mounts": mounts})
+    read = {**times, **prices, "endpoints": endpoints, "mounts": mounts}
+    return Machine(**{"name": "", "status": "", **facts, **read})
 
 
 _MOST_ENQUEUED = 200  # instances after one read of the list; the others are due by themselves

@@ -18,37 +18,47 @@ from functions.shared.domain.errors import (
     NovitaRefused,
     OstlerError,
     OutcomeUnclear,
+    SpendingRefused,
     StaleInstance,
 )
 from functions.shared.domain.instance.boot_times import BootTime
 from functions.shared.domain.instance.decide import decide
 from functions.shared.domain.instance.decision import Decision, Policy
+from functions.shared.domain.instance.gpu_use import sample_interval
 from functions.shared.domain.instance.observations import (
     Act,
     ActionTaken,
+    BeginRecovery,
     CallPostponed,
     CallRefused,
     CallUnclear,
     FindByName,
+    GpuUseRead,
     Look,
     NameNotListed,
     NotFoundById,
     Observation,
     OwnedByAnother,
     PurchasesRead,
+    ReadGpuUse,
     ReadPurchases,
+    ReadUse,
+    RecoveryMayBegin,
     Seen,
     Tick,
+    UseRead,
     WriteOffPurchase,
 )
 from functions.shared.domain.instance.progress import PURCHASES_PAUSED
 from functions.shared.domain.instance.record import Action, Event, Instance, PurchaseOutcome, Queue
+from functions.shared.domain.instance.recovery import superseded
 from functions.shared.domain.instance.sightings import end_taken
 from functions.shared.domain.instance.status import Status
-from functions.shared.domain.messages import JobOutcome, StepMessage
+from functions.shared.domain.messages import LONGEST_DELAY, JobOutcome, StepMessage
 from functions.shared.platform.observability import (
     ILLEGAL_MOVES,
     INSTANCES_FAILED,
+    RECOVERIES_FAILED,
     TIME_TO_READY,
     correlated,
     logger,
@@ -61,6 +71,7 @@ if TYPE_CHECKING:
     from functions.shared.platform.aws import Queues
     from functions.shared.platform.invocation import TimeBudget
     from functions.shared.stores.instances import Instances
+    from functions.shared.stores.last_used import LastUsed
     from functions.shared.stores.machines import KeyTrust, PurchaseSwitch
     from functions.shared.stores.table import Write
 
@@ -102,7 +113,16 @@ class StepRunner:
             if record.queue is not queue:  # another function can make its calls
                 self.enqueue(record, record.next_check_at or self._clock())
                 return JobOutcome.DONE
+            if self._is_early(record):
+                logger.info("nothing is due yet")
+                self.enqueue(record, self._clock())
+                return JobOutcome.DONE
             return self.step(record, handlers)
+
+    def _is_early(self, record: Instance) -> bool:
+        """At rest only a limit can be due: until then there is nothing to do or to write."""
+        due = record.next_check_at
+        return record.at_rest and (due is None or self._clock() < due)
 
     def step(self, record: Instance, handlers: CallHandlers) -> JobOutcome:
         step = self._clock()
@@ -119,7 +139,13 @@ class StepRunner:
             decision = combined(decision, after)
         if decision.call is not None:  # for another function to make, or one call too many for this step
             decision = decision.due(self._clock())
-        if self.store(decision) is not None:
+        try:
+            stored = self.store(decision)
+        except SpendingRefused as refused:  # what it was about to begin waits, and its deadline runs on
+            waits = CallPostponed(refused.fault)
+            decision = decide(record, waits, self._clock(), self._policy, step=step)
+            stored = self.store(decision)
+        if stored is not None:
             return _outcome(record, decision)
         if record.status is Status.CREATING:
             self._enqueue_winner(record.id)
@@ -156,7 +182,8 @@ class StepRunner:
         return saved
 
     def enqueue(self, record: Instance, now: datetime) -> None:
-        if record.next_check_at is None:
+        """A limit that is further away than a message can wait is left to the index, and so to the sweep."""
+        if record.next_check_at is None or (record.at_rest and record.next_check_at - now > LONGEST_DELAY):
             return
         message = StepMessage(record.id, record.token, record.correlation_id)
         self._queues.send(record.queue, message, (record.next_check_at - now).total_seconds())
@@ -173,6 +200,8 @@ def _measure_events(events: Sequence[Event], record: Instance) -> None:
     for event in events:
         if event.type == "instance.failed" and event.error:
             measure(INSTANCES_FAILED, by=event.error.code)
+        if event.type == "recovery.failed" and not superseded(event.error):
+            measure(RECOVERIES_FAILED)
     ready_at = record.ready_at  # set once, the first time
     if ready_at and any(event.at == ready_at and not event.operation_id for event in events):
         measure(TIME_TO_READY, (ready_at - record.created_at).total_seconds())
@@ -187,7 +216,9 @@ def combined(before: Decision, after: Decision) -> Decision:
         operations=tuple(changed.values()),
         boot_time=before.boot_time or after.boot_time,
         owns=before.owns or after.owns,
+        commits=before.commits or after.commits,
         illegal_moves=(*before.illegal_moves, *after.illegal_moves),
+        unused=before.unused or after.unused,
     )
 
 
@@ -205,6 +236,7 @@ class StepCalls:
     purchase_switch: PurchaseSwitch
     clock: Callable[[], datetime]
     budget: TimeBudget
+    last_used: LastUsed
 
     def handlers(self) -> CallHandlers:
         return {
@@ -213,10 +245,32 @@ class StepCalls:
             WriteOffPurchase: self._write_off,
             Look: self._look,
             Act: self._act,
+            BeginRecovery: self._begin_recovery,
+            ReadUse: self._read_use,
+            ReadGpuUse: self._read_gpu_use,
         }
 
     def _read_purchases(self, decision: Decision, _: ReadPurchases) -> tuple[Decision, Observation]:
         return decision, PurchasesRead(self.instances.purchases(decision.record.id))
+
+    def _read_use(self, decision: Decision, _: ReadUse) -> tuple[Decision, Observation]:
+        return decision, UseRead(self.last_used.read(decision.record.id))
+
+    def _read_gpu_use(self, decision: Decision, call: ReadGpuUse) -> tuple[Decision, Observation]:
+        """Whatever keeps us from knowing is no answer, and that means in use."""
+        now = self.clock()
+        try:
+            series = self.novita.gpu_use(
+                call.machine_id,
+                now - call.window,
+                now,
+                sample_interval(call.window),
+                within=self.budget.to_call(),
+            )
+        except (NovitaForNow, NovitaRefused) as error:
+            logger.info("gpu use not known", code=error.code)
+            return decision, GpuUseRead(call, None)
+        return decision, GpuUseRead(call, series)
 
     def _find_by_name(self, decision: Decision, call: FindByName) -> tuple[Decision, Observation]:
         began = self.clock()
@@ -300,6 +354,10 @@ class StepCalls:
         except NovitaForNow as error:
             return decision, postponed(error)
         return decision, ActionTaken(call, self.clock())
+
+    def _begin_recovery(self, decision: Decision, _: BeginRecovery) -> tuple[Decision, Observation]:
+        paused = self.purchase_switch.read().paused
+        return decision, CallPostponed(PURCHASES_PAUSED) if paused else RecoveryMayBegin()
 
     def _owned_by_another(self, decision: Decision, machine_id: str) -> bool:
         """Read right before it is deleted, and consistently: it may have been imported meanwhile."""

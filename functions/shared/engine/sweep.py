@@ -18,9 +18,13 @@ if TYPE_CHECKING:
     from functions.shared.engine.step import StepRunner
     from functions.shared.platform.aws import Queues
     from functions.shared.platform.invocation import TimeBudget
+    from functions.shared.stores.caps import Caps
     from functions.shared.stores.table import Due, Item
 
 _AT_ONCE = 500
+_MINUTE, _CAPS_EVERY = 60, 5  # a read of what is not there costs money, too
+# A limit that is far away has no message: it is no fault that a sweep finds it when it is due, and soon.
+_FOUND_WITHIN = timedelta(minutes=2)
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,7 @@ class Sweep:
     due: Due
     queues: Queues
     steps: StepRunner
+    caps: Caps
     clock: Callable[[], datetime]
     budget: TimeBudget
     sweep_grace_seconds: float  # how long a message may take before its step counts as overdue
@@ -43,13 +48,12 @@ class Sweep:
 
     def __call__(self) -> dict[str, int]:
         now = self.clock()
-        counts = {
-            "instances": self._instances(now),
-            "deliveries": self._deliveries(now),
-            "events": self._events(now),
-        }
+        sent, late = self._instances(now)
+        counts = {"instances": sent, "deliveries": self._deliveries(now), "events": self._events(now)}
+        if int(now.timestamp()) // _MINUTE % _CAPS_EVERY == 0:
+            self._caps(now)
         logger.info("swept", extra=counts)
-        for kind, number in counts.items():
+        for kind, number in {**counts, "instances": late}.items():
             if number:
                 measure(OVERDUE, number, by=kind)
         return counts
@@ -64,18 +68,22 @@ class Sweep:
         }
         return {name: len(self.due.overdue(kind, until, _AT_ONCE)) for name, (kind, until) in late.items()}
 
-    def _instances(self, now: datetime) -> int:
-        """With the current token, so that a step under way is never taken twice."""
-        late = [timedelta()]
+    def _instances(self, now: datetime) -> tuple[int, int]:
+        """How many were queued, and how many of them were late. With the current token, so that a step under
+        way is never taken twice."""
+        late: list[timedelta] = []
 
         def enqueue(claimed: Item) -> None:
             record = read_record(claimed)
             self.steps.enqueue(record, now)
-            late.append(now - (record.next_check_at or now))
+            lateness = now - (record.next_check_at or now)
+            if not record.at_rest or lateness >= _FOUND_WITHIN:
+                late.append(lateness)
 
         sent = _each(self._claimed("instance", now - self.grace, now + self.resend), enqueue)
-        measure(OLDEST_OVERDUE, max(late).total_seconds())
-        return sent
+        if late:
+            measure(OLDEST_OVERDUE, max(late).total_seconds())
+        return sent, len(late)
 
     def _deliveries(self, now: datetime) -> int:
         """SQS delays by 15 minutes at most: what is due later is queued here, shortly before its time."""
@@ -91,6 +99,10 @@ class Sweep:
     def _events(self, now: datetime) -> int:
         """An event that was not announced is touched, so that the stream brings it once more."""
         return sum(1 for _ in self._claimed("event", now - self.resend, now))
+
+    def _caps(self, now: datetime) -> None:
+        """Counters of caps whose check is due; there are none where no cap is set."""
+        _each(self._claimed("cap", now, now + self.resend), lambda one: self.caps.check(one["cap"]))
 
     def _claimed(self, kind: str, until: datetime, due_again: datetime) -> Iterator[Item]:
         """Each for one sweep alone, however many run; what there is no time for is the next one's."""

@@ -23,6 +23,7 @@ from functions.shared.platform.observability import (
     NOVITA_LATENCY,
     logger,
     measure,
+    timed,
 )
 
 
@@ -109,6 +110,10 @@ class Attempts:
         self._reads_as = reads_as
 
     def make(self, call: NovitaCall, within: float) -> NovitaResponse:
+        with timed("novita"):
+            return self._make(call, within)
+
+    def _make(self, call: NovitaCall, within: float) -> NovitaResponse:
         until = self._clock() + within
         attempt = 1
         while True:
@@ -173,7 +178,7 @@ class Attempts:
         measure(NOVITA_LATENCY, 1000 * (self._clock() - began), by=call.circuit)
         result = classify(call, outcome)
         hurried = at_most < self._limits.fair(call) and not isinstance(permit, ProbePermit)
-        if isinstance(result, CallFailure) and (call.billing or (_gave_up(outcome) and hurried)):
+        if isinstance(result, CallFailure) and (call.account_api or (_gave_up(outcome) and hurried)):
             result = replace(result, counts=False)
         if isinstance(result, CallFailure):
             self._report(call, permit, result)
@@ -211,7 +216,7 @@ class Attempts:
             self._circuits.failed(permit)
         else:
             self._circuits.succeeded(permit)
-        if failure.too_fast and not call.billing:
+        if failure.too_fast and not call.account_api:
             self._limiter.pause(failure.pause_seconds)
         error = failure.error
         _measure(call, failure)
@@ -222,7 +227,7 @@ class Attempts:
 def _measure(call: NovitaCall, failure: CallFailure) -> None:
     if failure.counts:
         measure(NOVITA_ERRORS, by=call.circuit)
-    if call.billing:
+    if call.account_api:
         return
     if failure.error.code == "NOVITA_AUTHENTICATION_FAILED":
         measure(ACCOUNT_REFUSALS, by="key")

@@ -120,9 +120,9 @@ class NovitaCall:
     reads_as: SlotClass | None = (
         None  # whose slots a read uses, where not those of the function's other reads
     )
-    # Of Novita's billing API, which is another service: how it fails tells nothing about machines, so that
-    # neither circuit nor limiter nor an alarm hears of it.
-    billing: bool = False
+    # Of Novita's API for billing and metrics, which is another service: how it fails tells nothing about
+    # machines, so that neither circuit nor limiter nor an alarm hears of it.
+    account_api: bool = False
 
     @property
     def buys(self) -> bool:

@@ -4,14 +4,15 @@ import random as chance
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from math import inf
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from functions.shared.domain.errors import NotFound, NotNow, NovitaForNow, NovitaRefused
+from functions.shared.domain.instance.gpu_use import GpuSeries
 from functions.shared.domain.instance.machine import Connection, Machine
-from functions.shared.domain.market import Order, Product, RegistryAuth, Template
+from functions.shared.domain.market import Order, Product, RegistryAuth, StoredVolume, Template
 from functions.shared.domain.resilience import SlotClass
 from functions.shared.novita import payloads
 from functions.shared.novita.attempts import Attempts, CallCircuits, CallSlots, CallTimeouts
@@ -26,22 +27,26 @@ MOST_PAGES = 1000
 STALE_PAGES = 2  # in a row: there is nothing more
 
 
+L = TypeVar("L", Machine, StoredVolume)
+
+
 @dataclass(frozen=True)
-class ListPage:
-    machines: tuple[Machine, ...]
+class ListPage(Generic[L]):
+    machines: tuple[L, ...]
     entries: int  # unreadable ones too
     total: int | None
 
 
-def every_page(read: Callable[[int], ListPage]) -> tuple[Machine, ...]:
-    """Each machine once, as last seen. A list that shrank or grew between two pages is read once more."""
-    found: dict[str, Machine] = {}
+def every_page(read: Callable[[int], ListPage[L]]) -> tuple[L, ...]:
+    """Each machine, or volume, once, as last seen. A list that shrank or grew between two pages is read once
+    more."""
+    found: dict[str, L] = {}
     if not _read_through(read, found):
         _read_through(read, found)
     return tuple(found.values())
 
 
-def _read_through(read: Callable[[int], ListPage], found: dict[str, Machine]) -> bool:
+def _read_through(read: Callable[[int], ListPage[L]], found: dict[str, L]) -> bool:
     """Whether the list held still."""
     seen: set[str] = set()
     totals: set[int] = set()
@@ -188,13 +193,80 @@ class Novita:
             )
         return auth
 
+    def volumes(
+        self, *, within: float, slot_wait: float = inf, reads_as: SlotClass | None = None
+    ) -> tuple[StoredVolume, ...]:
+        """All network volumes of the account."""
+        until = self._clock() + within
+
+        def page(number: int) -> ListPage[StoredVolume]:
+            query = {"pageSize": str(LARGE_PAGE), "pageNo": str(number)}
+            call = NovitaCall(
+                "list network volumes",
+                "GET",
+                "/networkstorages/list",
+                query,
+                slot_wait=slot_wait,
+                reads_as=reads_as,
+            )
+            return self._list_page(call, number, "data", payloads.read_volume, max(until - self._clock(), 0))
+
+        return every_page(page)
+
     def balance(self, *, within: float) -> dict[str, Decimal]:
         """Of the account, in USD, as far as Novita tells it."""
         call = NovitaCall(
-            "show the balance", "GET", "/billing/balance/detail", repeat=Repeat.NEVER, billing=True
+            "show the balance", "GET", "/billing/balance/detail", repeat=Repeat.NEVER, account_api=True
         )
         found = payloads.read_balance(self._attempts.make(call, within).body)
         if not found:
+            raise unreadable(call)
+        return found
+
+    def bill(self, machine_id: str, begin: datetime, end: datetime, *, within: float) -> Decimal | None:
+        """What Novita has billed for the machine in that time, in USD; None where it has no bill of it."""
+        query = {
+            "cycleType": "Day",
+            "productCategory": "gpu",
+            "ownerId": machine_id,
+            "startTime": str(int(begin.timestamp())),
+            "endTime": str(int(end.timestamp())),
+        }
+        call = NovitaCall(
+            f"show the bill of {machine_id}",
+            "GET",
+            "/billing/bill/list",
+            query,
+            reads_as="metrics",
+            repeat=Repeat.NEVER,
+            account_api=True,
+        )
+        amounts = payloads.read_bills(self._attempts.make(call, within).body, machine_id)
+        if amounts is None:
+            raise unreadable(call)
+        return sum(amounts, Decimal()) if amounts else None
+
+    def gpu_use(
+        self, machine_id: str, begin: datetime, end: datetime, interval: timedelta, *, within: float
+    ) -> GpuSeries:
+        """Utilisation of each GPU in percent; whether it covers what was asked for is not judged here."""
+        query = {
+            "instanceId": machine_id,
+            "startTime": str(int(begin.timestamp())),
+            "endTime": str(int(end.timestamp())),
+            "interval": str(round(interval.total_seconds())),
+        }
+        call = NovitaCall(
+            f"show the gpu use of {machine_id}",
+            "GET",
+            "/metrics/gpu/instance",
+            query,
+            reads_as="metrics",
+            repeat=Repeat.NEVER,
+            account_api=True,
+        )
+        found = payloads.read_gpu_use(self._attempts.make(call, within).body)
+        if found is None:
             raise unreadable(call)
         return found
 
@@ -238,7 +310,7 @@ class Novita:
         until = self._clock() + within
         calls = 0
 
-        def page(number: int) -> ListPage:
+        def page(number: int) -> ListPage[Machine]:
             nonlocal calls
             calls += 1
             return self._page(number, size, name, until - self._clock())
@@ -268,9 +340,14 @@ class Novita:
     def delete(self, machine_id: str, *, within: float) -> None:
         self._attempts.make(_act("delete", machine_id, must_pass=True), within)
 
-    def _page(self, number: int, size: int, name: str | None, within: float) -> ListPage:
+    def _page(self, number: int, size: int, name: str | None, within: float) -> ListPage[Machine]:
         query = {"pageSize": str(size), "pageNum": str(number)} | ({"name": name} if name else {})
         call = NovitaCall("list machines", "GET", "/gpu/instances", query)
+        return self._list_page(call, number, "instances", payloads.read_machine, within)
+
+    def _list_page(
+        self, call: NovitaCall, number: int, key: str, read: Callable[[Any], L | None], within: float
+    ) -> ListPage[L]:
         try:
             body = self._attempts.make(call, within).body
         except NovitaRefused as refused:
@@ -278,11 +355,11 @@ class Novita:
             if nothing or (number == 0 and refused.code == "NOVITA_REJECTED"):  # there may be no page 0
                 return ListPage((), 0, None)
             raise
-        if not body or (body.keys() & {"instances", "total"}) == {"total"}:
-            body = {**body, "instances": []}  # some JSON encoders leave empty lists out
-        machines = entries(call, body, "instances", payloads.read_machine)
-        shown, total = len(body["instances"] or ()), integer(body.get("total"))
-        return ListPage(machines, shown, total if total is not None and total >= shown else None)
+        if not body or (body.keys() & {key, "total"}) == {"total"}:
+            body = {**body, key: []}  # some JSON encoders leave empty lists out
+        found = entries(call, body, key, read)
+        shown, total = len(body[key] or ()), integer(body.get("total"))
+        return ListPage(found, shown, total if total is not None and total >= shown else None)
 
     def _entries(self, call: NovitaCall, read: Callable[[Any], T | None], within: float) -> tuple[T, ...]:
         return entries(call, self._attempts.make(call, within).body, "data", read)

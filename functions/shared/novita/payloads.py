@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from functions.shared.domain.instance.gpu_use import GpuSeries
 from functions.shared.domain.instance.machine import Connection, Endpoint, Machine, Mount
-from functions.shared.domain.market import Order, Product, RegistryAuth, Template, plain_region
+from functions.shared.domain.market import Order, Product, RegistryAuth, StoredVolume, Template, plain_region
 from functions.shared.novita.calls import quoted
 
 _EXPONENTS = range(-15, 15)  # of any number that means something here; 1e999999 is an attack on arithmetic
@@ -57,6 +58,43 @@ def read_balance(body: Any) -> dict[str, Decimal]:
     facts = mapping(mapping(body).get("data")) or mapping(body)
     found = {ours: decimal(facts.get(theirs)) for theirs, ours in _BALANCES.items()}
     return {name: amount / _BILLING_UNITS_PER_USD for name, amount in found.items() if amount is not None}
+
+
+def read_bills(body: Any, machine_id: str) -> list[Decimal] | None:
+    """What was billed for the machine, in USD, whether it was paid with money or a voucher; None where any of
+    it cannot be read."""
+    facts = mapping(mapping(body).get("data")) or mapping(body)
+    shown = facts.get("bills", [])
+    if not isinstance(shown, list):
+        return None
+    amounts: list[Decimal] = []
+    for one in map(mapping, shown):
+        if text(one.get("ownerID") or one.get("ownerId")) not in ("", machine_id):
+            continue
+        paid, voucher = decimal(one.get("payAmount")), decimal(one.get("voucherAmount", 0) or 0)
+        if paid is None or voucher is None:
+            return None
+        amounts.append((paid + voucher) / _BILLING_UNITS_PER_USD)
+    return amounts
+
+
+def read_gpu_use(body: Any) -> GpuSeries | None:
+    """None where any of it cannot be read: half of it may be the half that was idle."""
+    facts = mapping(mapping(body).get("data")) or mapping(body)
+    shown = mapping(facts.get("gpuUtilization")).get("gpuIds")
+    if not isinstance(shown, list) or not shown:
+        return None
+    series = []
+    for gpu in map(mapping, shown):
+        items = gpu.get("items")
+        if not isinstance(items, list) or not text(gpu.get("gpuId")):
+            return None
+        samples = [(moment(one.get("timestamp")), decimal(one.get("value"))) for one in map(mapping, items)]
+        read = tuple((at, float(value)) for at, value in samples if at is not None and value is not None)
+        if len(read) < len(items):
+            return None
+        series.append((text(gpu.get("gpuId")), read))
+    return tuple(series)
 
 
 def moment(value: Any) -> datetime | None:
@@ -109,6 +147,10 @@ def read_machine(entry: Any, asked_for: str = "") -> Machine | None:
         spot_reclaim_at=moment(facts.get("spotReclaimTime")),
         error=_status_error(facts.get("statusError")),
         created_at=moment(facts.get("createdAt")) or moment(facts.get("createTime")),
+        started_at=moment(facts.get("lastStartedAt")),
+        stopped_at=moment(facts.get("lastStoppedAt")),
+        price=usd(facts.get("instancePrice")),
+        storage_price=usd(facts.get("exitedLocalStoragePrice")),
         ends_at=moment(facts.get("endTime")),
         cluster_id=text(facts.get("clusterId")),
         image=_LOGIN.sub("", text(facts.get("imageUrl"))),
@@ -241,10 +283,18 @@ def read_registry_auth(entry: Any) -> RegistryAuth | None:
     return RegistryAuth(id_, text(facts.get("username")), _value(facts.get("password"))) if id_ else None
 
 
+def read_volume(entry: Any) -> StoredVolume | None:
+    facts = mapping(entry)
+    id_ = text(facts.get("storageId")) or text(facts.get("id")) or text(facts.get("Id"))
+    region = plain_region(text(facts.get("clusterName")))
+    return StoredVolume(id_, region) if id_ and region else None
+
+
 def read_connection(entry: Any) -> Connection:
     facts = mapping(entry)
     ssh = mapping(facts.get("connectComponentSSH"))
     terminal = mapping(facts.get("connectComponentWebTerminal"))
+    log = mapping(facts.get("connectComponentLog"))
     return Connection(
         ssh_command=text(ssh.get("sshCommand")) or text(facts.get("sshCommand")),
         ssh_password=_value(ssh.get("password")) or _value(facts.get("sshPassword")),
@@ -252,6 +302,8 @@ def read_connection(entry: Any) -> Connection:
         terminal_address=text(terminal.get("address")),
         terminal_username=text(terminal.get("username")),
         terminal_password=_value(terminal.get("password")),
+        system_log=text(log.get("systemLogAddress")),
+        instance_log=text(log.get("instanceLogAddress")),
     )
 
 
@@ -275,6 +327,7 @@ def order_body(order: Order, auth: RegistryAuth | None = None) -> dict[str, Any]
         "command": template.start_command,
         "entrypoint": template.entrypoint,
         "minCudaVersion": template.min_cuda_version,
+        "networkStorages": [{"Id": id_, "mountPoint": path} for id_, path in order.volumes],
     }
     return {
         "kind": "gpu",

@@ -178,7 +178,7 @@ class Transport:
         now: Callable[[], datetime],
     ) -> None:
         self._base_url = base_url.rstrip("/")
-        self._billing_url = self._base_url.replace("/gpu-instance/", "/", 1)
+        self._account_url = self._base_url.replace("/gpu-instance/", "/", 1)
         self._key = key
         self._correlation = correlation
         self._clock = clock
@@ -206,7 +206,7 @@ class Transport:
     ) -> NovitaResponse | NoResponse:
         response = session.request(
             call.method,
-            (self._billing_url if call.billing else self._base_url) + call.path,
+            (self._account_url if call.account_api else self._base_url) + call.path,
             params=call.query,
             data=None if call.body is None else json.dumps(call.body).encode(),
             headers=self._headers(key.value),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import BotoCoreError, ClientError
 
 from functions.shared.domain.delivery.webhooks import Announcement
-from functions.shared.domain.messages import DeliveryMessage, StepMessage
+from functions.shared.domain.messages import LONGEST_DELAY, DeliveryMessage, StepMessage
 from functions.shared.platform.observability import logger
 
 if TYPE_CHECKING:
@@ -18,16 +18,13 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 
-_LONGEST_DELAY = 900  # SQS's own limit
-
-
 class Queues:
     def __init__(self, client: "SQSClient", url: Callable[[str], str]) -> None:
         self._client = client
         self._url = url
 
     def send(self, queue: str, message: StepMessage | DeliveryMessage, delay_seconds: float = 0) -> bool:
-        delay = max(0, min(_LONGEST_DELAY, math.ceil(delay_seconds)))
+        delay = max(0, min(round(LONGEST_DELAY.total_seconds()), math.ceil(delay_seconds)))
         try:
             self._client.send_message(
                 QueueUrl=self._url(queue), MessageBody=message.as_json(), DelaySeconds=delay

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
+from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -9,6 +10,7 @@ from functions.shared.domain.delivery.targets import networks
 from functions.shared.domain.delivery.webhooks import read_waits
 from functions.shared.domain.errors import BadSettings
 from functions.shared.domain.instance.health import BOUNDS, HealthCheck
+from functions.shared.domain.instance.limits import LEAST_IDLE, read_duration
 
 # Who reads a setting: functions, by the names of their folders.
 LOOKS = "create monitor"  # whose steps ask Novita about a machine
@@ -17,6 +19,7 @@ SWEEP = "api reconcile"
 NOVITA = f"{LOOKS} {SWEEP}"  # who calls it
 STEPS = f"{NOVITA} startup"  # who takes steps, or sends messages for them
 RULES = f"{STEPS} dead_letters"  # who decides about an instance
+_MOST_USD = 1_000_000
 
 
 def _number(kind: type, default: float, low: float, high: float, unit: str, about: str, by: str) -> Any:
@@ -75,6 +78,33 @@ def _networks(given: str) -> str:
 def _waits(given: str) -> str:
     read_waits(given)
     return given
+
+
+def _perhaps_usd(given: str) -> str:
+    try:
+        usd = Decimal(given or "1")
+    except InvalidOperation:
+        raise ValueError("must be an amount in USD, like 12.50") from None
+    if not usd.is_finite() or not 0 < usd <= _MOST_USD:
+        raise ValueError(f"must be above 0 and at most {_MOST_USD}")
+    return given
+
+
+def _perhaps_duration(given: str) -> str:
+    if given:
+        read_duration(given)
+    return given
+
+
+def _perhaps_idle_duration(given: str) -> str:
+    if given and read_duration(given) < LEAST_IDLE:
+        raise ValueError("must be at least five minutes")
+    return given
+
+
+def _duration(about: str, parse: Any = _perhaps_duration) -> Any:
+    """Of a limit; none unless it is set."""
+    return text("", about, "api", parse, "like 90m, 8h, 3d")
 
 
 def _named(given: str) -> str:
@@ -138,6 +168,23 @@ class Settings(_OfOneFunction):
         "How long a missing machine is looked for until it is given up",
         RULES,
     )
+    expiry_notice: float = seconds(
+        600, 0, 604800, "How long before a limit ends or stops an instance it is told", RULES
+    )
+    default_stop_after: str = _duration("The stopAfter of a request that names no time to stop")
+    default_delete_after: str = _duration("The deleteAfter of a request that names no time to delete")
+    default_idle_stop_after: str = _duration(
+        "The idleStopAfter of a request that does not say", _perhaps_idle_duration
+    )
+    default_delete_after_stopped: str = _duration("The deleteAfterStopped of a request that does not say")
+    max_stop_after: str = _duration("The longest that a start may run; holds without a limit, too")
+    max_lifetime: str = _duration("The longest from first running to its end; holds without a limit, too")
+    max_idle_stop_after: str = _duration(
+        "The longest that anything may run unused; holds without a limit, too", _perhaps_idle_duration
+    )
+    max_delete_after_stopped: str = _duration(
+        "The longest that anything may be stopped; holds without a limit, too"
+    )
     purchase_lease_seconds: float = seconds(
         180, 0.5, 3600, "How long a purchase may be under way; outlives the function", "create"
     )
@@ -173,6 +220,9 @@ class Settings(_OfOneFunction):
         5, 0, 300, "How long a read that Novita did not answer keeps others from asking", "api"
     )
     offer_max_age: float = seconds(30, 0, 300, "How old offers may be when one is bought", "create")
+    max_hourly_usd: str = text(
+        "", "Cap on what all instances together may cost in an hour", RULES, _perhaps_usd, "like 12.50", "USD"
+    )
     webhook_timeout: float = seconds(15, 0.05, 30, "For a webhook receiver to answer", "webhook")
     webhook_waits: str = text(
         "5,300,1800,7200,18000,36000,50400,72000,86400", "Seconds from attempt to attempt", "webhook", _waits
@@ -223,6 +273,9 @@ class Settings(_OfOneFunction):
     key_cache_seconds: float = seconds(30, 0, 30, "How long a process trusts an API key it looked up", "api")
     secret_cache_seconds: float = seconds(
         300, 0, 3600, "How long a process trusts a secret it has read", f"{NOVITA} webhook"
+    )
+    metrics: str = choice(
+        "all", ("all", "alarms", "off"), "Which metrics are written; the stack's `watch` sets it", "all"
     )
     log_level: str = choice("INFO", ("DEBUG", "INFO", "WARNING", "ERROR"), "What is logged", "all")
 

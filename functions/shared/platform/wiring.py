@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +14,25 @@ from functions.shared.domain.delivery.webhooks import read_master, read_waits
 from functions.shared.domain.ids import ulid
 from functions.shared.domain.instance.decision import Policy
 from functions.shared.domain.instance.health import HealthCheck
+from functions.shared.domain.instance.limits import LimitRules, Limits
+from functions.shared.domain.instance.record import Instance
+from functions.shared.domain.money.caps import CapLimits, micros
 from functions.shared.domain.resilience import SlotClass
 from functions.shared.engine.step import StepRunner
 from functions.shared.platform.aws import Queues, Secrets
 from functions.shared.platform.invocation import Invocation, TimeBudget
-from functions.shared.platform.observability import correlation_id, logger, name_service
+from functions.shared.platform.observability import (
+    choose_metrics,
+    correlation_id,
+    logger,
+    name_service,
+    time_calls,
+)
 from functions.shared.platform.settings import Settings
 from functions.shared.stores.api_keys import ApiKeys
+from functions.shared.stores.budgets import Budgets
 from functions.shared.stores.cache import SharedCache
+from functions.shared.stores.caps import Caps
 from functions.shared.stores.deliveries import Deliveries
 from functions.shared.stores.idempotency import IdempotencyKeys
 from functions.shared.stores.instances import Instances
@@ -41,10 +53,13 @@ if TYPE_CHECKING:  # imported when first used: not every function pays for them 
     from functions.shared.outbound.http import OutboundHttp
     from functions.shared.outbound.probes import Probes
     from functions.shared.platform.aws import QueueDepths, Topic
+    from functions.shared.stores.bills import Bills
     from functions.shared.stores.circuits import Circuits
+    from functions.shared.stores.cost_sums import CostSums
     from functions.shared.stores.cursor_secret import CursorSecret
     from functions.shared.stores.deliveries import ReceiverSlots
     from functions.shared.stores.last_sweep import LastSweep
+    from functions.shared.stores.ledger import LedgerLines
     from functions.shared.stores.rate_limiter import RateLimiter
 
 
@@ -81,7 +96,25 @@ class Wiring:
             settle=timedelta(seconds=s.settle_seconds),
             gone_confirm=timedelta(seconds=s.gone_confirm_seconds),
             vanished_after=timedelta(seconds=s.vanished_after),
+            expiry_notice=timedelta(seconds=s.expiry_notice),
         )
+
+    @cached_property
+    def limit_rules(self) -> LimitRules:
+        s = self.settings
+        defaults = {
+            "stop_after": s.default_stop_after,
+            "delete_after": s.default_delete_after,
+            "idle_stop_after": s.default_idle_stop_after,
+            "delete_after_stopped": s.default_delete_after_stopped,
+        }
+        ceilings = {
+            "stop_after": s.max_stop_after,
+            "delete_after": s.max_lifetime,
+            "idle_stop_after": s.max_idle_stop_after,
+            "delete_after_stopped": s.max_delete_after_stopped,
+        }
+        return LimitRules(Limits.of_durations(defaults), Limits.of_durations(ceilings))
 
     def client(self, service: Any) -> Any:
         import boto3
@@ -95,7 +128,7 @@ class Wiring:
             read_timeout=read,
             retries={"mode": "standard", "total_max_attempts": attempts},
         )
-        return boto3.client(service, config=config)
+        return time_calls(boto3.client(service, config=config), service)
 
     @cached_property
     def table(self) -> Table:
@@ -103,7 +136,20 @@ class Wiring:
 
     @cached_property
     def instances(self) -> Instances:
-        return Instances(self.table, lambda: secrets.token_hex(8))
+        def within_budgets(record: Instance) -> None:
+            self.budgets.require_room(record)
+
+        return Instances(self.table, lambda: secrets.token_hex(8), self.caps, self.wait, within_budgets)
+
+    @cached_property
+    def budgets(self) -> Budgets:
+        return Budgets(self.table, self.cost_sums, self.clock, self.new_event_id)
+
+    @cached_property
+    def caps(self) -> Caps:
+        most = self.settings.max_hourly_usd
+        deployment = CapLimits(hourly=micros(Decimal(most)) if most else None)
+        return Caps(self.table, self.clock, deployment, lambda: self.instances.fleet_as_it_is())
 
     @cached_property
     def last_used(self) -> LastUsed:
@@ -199,6 +245,24 @@ class Wiring:
         from functions.shared.stores.last_sweep import LastSweep
 
         return LastSweep(self.table, self.clock)
+
+    @cached_property
+    def cost_sums(self) -> "CostSums":
+        from functions.shared.stores.cost_sums import CostSums
+
+        return CostSums(self.table)
+
+    @cached_property
+    def bills(self) -> "Bills":
+        from functions.shared.stores.bills import Bills
+
+        return Bills(self.table, self.new_event_id)
+
+    @cached_property
+    def ledger_lines(self) -> "LedgerLines":
+        from functions.shared.stores.ledger import LedgerLines
+
+        return LedgerLines(self.table)
 
     @cached_property
     def cursor_secret(self) -> "CursorSecret":
@@ -373,6 +437,7 @@ def wiring(function: str) -> Wiring:
         _current = Wiring(Settings.read(os.environ, function))
         logger.setLevel(_current.settings.log_level)
         name_service(_current.settings.service_name)
+        choose_metrics(_current.settings.metrics)
     return _current
 
 

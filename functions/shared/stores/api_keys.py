@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from functions.shared.domain.money.caps import NO_CAPS, CapLimits
 from functions.shared.stores.table import Table
 
 _SHAPE = re.compile(r"ost_[A-Za-z0-9_-]{43}")
@@ -16,6 +17,7 @@ _MOST_REMEMBERED = 1000
 class ApiKey:
     id: str
     scopes: frozenset[str]
+    caps: CapLimits = NO_CAPS
 
 
 class ApiKeys:
@@ -51,7 +53,8 @@ class ApiKeys:
         item = self._table.get(f"key#{digest}", "key")
         if item is None or item.get("revokedAt"):
             return None
-        return ApiKey(item["keyId"], frozenset(item["scopes"]))
+        caps = CapLimits(item.get("maxInstances"), item.get("maxHourlyMicros"))
+        return ApiKey(item["keyId"], frozenset(item["scopes"]), caps)
 
 
 def _digest(presented: str) -> str:

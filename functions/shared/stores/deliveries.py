@@ -61,19 +61,27 @@ def _id_before(delivery_id: str) -> str | None:
     return _numbered(parts[1], int(parts[2]) - 1, parts[3])
 
 
-def instances_key(instance_id: str) -> str:
-    return f"deliveries#{instance_id}"
+def _key(delivery_id: str) -> tuple[str, str]:
+    """With its instance, whose deliveries are then listed without an index; what is no id is no key."""
+    parts = _ID.fullmatch(delivery_id)
+    return f"inst_{parts[1] if parts else ''}", f"{_SORTED}{delivery_id}"
+
+
+_SORTED = "delivery#"
+# A message and the first attempt take less. Until then the sweep has nothing to do with it, so that beginning
+# the attempt need not move the time.
+_FIRST_LOOK = timedelta(minutes=2)
 
 
 def delivery_item(delivery: Delivery, now: datetime) -> Item:
-    """Of one that is pending."""
-    due_at = millis(delivery.next_at or now)
+    """Of one that is pending, and whose next attempt is the first of its round."""
+    next_at = delivery.next_at or now
+    pk, sk = _key(delivery.id)
     return {
-        "pk": delivery.id,
-        "sk": "delivery",
+        "pk": pk,
+        "sk": sk,
         "kind": "delivery",
         "id": delivery.id,
-        "lookup": instances_key(delivery.instance_id),
         "instanceId": delivery.instance_id,
         "eventId": delivery.event_id,
         "eventType": delivery.event_type,
@@ -86,9 +94,9 @@ def delivery_item(delivery: Delivery, now: datetime) -> Item:
         "madeBefore": delivery.made_before,
         "held": delivery.held,
         "attempts": {str(one.number): attempt_item(one) for one in delivery.attempts},
-        "nextAt": due_at,
+        "nextAt": millis(next_at),
         "due": "delivery",
-        "dueAt": due_at,
+        "dueAt": millis(next_at + _FIRST_LOOK),
         "expiresAt": int((now + RETENTION).timestamp()),
     }
 
@@ -152,7 +160,7 @@ class Deliveries:
         return delivery.id
 
     def get(self, delivery_id: str) -> Delivery | None:
-        item = self._table.get(delivery_id, "delivery")
+        item = self._table.get(*_key(delivery_id))
         return read_delivery(item) if item else None
 
     def before(self, delivery: Delivery) -> Delivery | None:
@@ -164,18 +172,24 @@ class Deliveries:
 
     def page(self, instance_id: str, limit: int, after: str | None) -> tuple[list[Delivery], str | None]:
         """Newest first, from where the last page ended; and where this one did, if there are more."""
-        found, end = self._table.page(
-            "lookup", "lookup", instances_key(instance_id), limit=limit, after=after
+        found, _ = self._table.query(
+            "pk = :pk AND sk BETWEEN :first AND :last",
+            {":pk": instance_id, ":first": _SORTED, ":last": f"{_SORTED}{after or '~'}"},
+            forward=False,
+            limit=limit + 2,
         )
-        return list(readable(read_delivery, found)), end
+        others = [item for item in found if item["id"] != after]
+        end = others[limit - 1]["id"] if len(others) > limit else None
+        return list(readable(read_delivery, others[:limit])), end
 
     def begin(self, delivery: Delivery, now: datetime, until: datetime) -> Delivery | None:
         """Claim the next attempt, unless somebody has; due again when the claimant must be done or dead."""
         number, token = delivery.attempt + 1, self._new_token()
+        due = "" if delivery.of_round == 0 and not delivery.held else ", dueAt = :until"
         item = self._change(
             delivery,
-            "SET attempt = :number, attempts.#number = :begun, claim = :claim, "
-            "nextAt = :until, dueAt = :until, held = :none",
+            "SET attempt = :number, attempts.#number = :begun, claim = :claim, nextAt = :until, held = :none"
+            + due,
             {"#number": str(number)},
             {
                 ":number": number,
@@ -187,7 +201,7 @@ class Deliveries:
         )
         if item is None:
             # A write whose answer was lost is sent again by the SDK and then meets itself.
-            stands = self._table.get(delivery.id, "delivery")
+            stands = self._table.get(*_key(delivery.id))
             item = stands if stands and stands.get("claim") == token else None
         return read_delivery(item) if item else None
 
@@ -225,9 +239,7 @@ class Deliveries:
             changes += " REMOVE due, dueAt, nextAt"
         names = {**_STATE, "#number": str(result.number)}
         try:
-            self._table.update(
-                delivery.id, "delivery", changes, condition=_STILL_MINE, names=names, values=values
-            )
+            self._table.update(*_key(delivery.id), changes, condition=_STILL_MINE, names=names, values=values)
         except ConditionFailed:
             return False
         return True
@@ -269,8 +281,7 @@ class Deliveries:
         }
         try:
             return self._table.update(
-                delivery.id,
-                "delivery",
+                *_key(delivery.id),
                 changes,
                 condition=_AS_READ,
                 names={**_STATE, **names},

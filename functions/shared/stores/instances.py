@@ -1,27 +1,38 @@
 """Instances with their purchases, events and operations: stored together, guarded by version."""
 
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from itertools import chain
+from hashlib import sha256
+from itertools import chain, islice
+from random import random
 from typing import Any
 
 from pydantic import TypeAdapter
 
-from functions.shared.domain.errors import NotFound, StaleInstance
+from functions.shared.domain.errors import NotFound, OstlerError, StaleInstance, Unavailable
 from functions.shared.domain.ids import Mark, earliest_instance_id
 from functions.shared.domain.instance.decision import Decision
 from functions.shared.domain.instance.machine import Machine
 from functions.shared.domain.instance.record import Event, Instance, Operation, Purchase, PurchaseOutcome
 from functions.shared.domain.instance.status import Status
+from functions.shared.domain.money.caps import committed
+from functions.shared.stores.bills import watch_bill
+from functions.shared.stores.caps import Caps, no_caps
+from functions.shared.stores.last_used import still_unused
+from functions.shared.stores.ledger import with_books
+from functions.shared.stores.listings import OWNER, TAG, Listing, ids_in_all
 from functions.shared.stores.schema import SCHEMA, unknown_fields, upgrade, with_unknown
 from functions.shared.stores.table import (
     NEW,
     RETENTION,
     ConditionFailed,
     Item,
+    Removal,
     Table,
+    Transacted,
     Write,
     millis,
     readable,
@@ -33,13 +44,19 @@ _operation = TypeAdapter(Operation)
 _purchase = TypeAdapter(Purchase)
 _RECORD_ATTRIBUTES = frozenset(
     {"pk", "sk", "kind", "schema", "id", "version", "token", "listed", "statusKey", "lookup", "record"}
-    | {"due", "dueAt", "fleet", "summary"}
+    | {"due", "dueAt", "fleet", "summary", "lists"}
 )
+_NOT_STORED: dict[str, Any] = {
+    "unknown": True,
+    "counted": True,
+    "lists": True,
+    "ledger": {"new_lines": True, "new_entries": True},
+}
 FLEET_SHARDS = 16  # of the index of all that may have a machine, so that several can share a sweep
 
 
 def record_item(record: Instance) -> Item:
-    dumped = _instance.dump_python(record, mode="json", exclude_defaults=True, exclude={"unknown"})
+    dumped = _instance.dump_python(record, mode="json", exclude_defaults=True, exclude=_NOT_STORED)
     item: Item = {
         "pk": record.id,
         "sk": "record",
@@ -51,6 +68,7 @@ def record_item(record: Instance) -> Item:
         "listed": "instances",
         "statusKey": f"instances#{record.status}",
         "lookup": f"name#{record.name}",
+        "lists": list(record.lists),
         "record": with_unknown(dumped, record.unknown.get("record", {}), Instance),
     }
     if record.next_check_at:
@@ -68,12 +86,54 @@ def fleet_key(instance_id: str) -> str:
 def read_record(item: Mapping[str, Any]) -> Instance:
     schema = item.get("schema", 1)
     stored = item["record"] if schema > 1 else upgrade(item["record"])
-    record = _instance.validate_python(stored)
+    record = replace(_instance.validate_python(stored), lists=tuple(item.get("lists", ())))
     beside = {name: value for name, value in item.items() if name not in _RECORD_ATTRIBUTES}
     if schema > SCHEMA:
         beside["schema"] = schema
     unknown = {"record": unknown_fields(stored, Instance), "item": beside}
+    record = replace(record, counted=committed(record))
     return replace(record, unknown=unknown) if unknown["record"] or beside else record
+
+
+def list_keys(record: Instance) -> list[str]:
+    """Of the lists that it is in by its owner and its tags. Names and values of tags may have colons: what
+    reads the same is the same list."""
+    tags = (f"{TAG}{name}:{value}" for name, value in record.spec.tags)
+    return list(dict.fromkeys([f"{OWNER}{record.actor}", *tags]))
+
+
+def list_writes(record: Instance) -> list[Transacted]:
+    """For the transaction that writes the record: an item for each list that it is new in, and none any more
+    for those that it has left since it was read."""
+    wanted = {_digest(key): key for key in list_keys(record)}
+    new = [Write(_list_item(record.id, key)) for digest, key in wanted.items() if digest not in record.lists]
+    left = [Removal(record.id, f"list#{digest}") for digest in record.lists if digest not in wanted]
+    return [*new, *left]
+
+
+def _list_item(instance_id: str, key: str) -> Item:
+    return {
+        "pk": instance_id,
+        "sk": f"list#{_digest(key)}",
+        "kind": "list",
+        "id": instance_id,
+        "lookup": key,
+    }
+
+
+def _digest(key: str) -> str:
+    """A sort key has 1,024 bytes at most, a tag may have more. It is also all that a record keeps of it."""
+    return sha256(key.encode()).hexdigest()[:20]
+
+
+def is_listed(record: Instance, listing: Listing) -> bool:
+    keys = list_keys(record)
+    return (
+        listing.name in (None, record.name)
+        and listing.status in (None, record.status)
+        and (listing.owner is None or f"{OWNER}{listing.owner}" in keys)
+        and (listing.tag is None or f"{TAG}{listing.tag}" in keys)
+    )
 
 
 def event_key(sequence: int) -> str:
@@ -90,6 +150,16 @@ def event_item(event: Event) -> Item:
         "due": "event",
         "dueAt": millis(event.at),
         "expiresAt": int((event.at + RETENTION).timestamp()),
+    }
+
+
+def variables_item(instance_id: str, variables: Sequence[tuple[str, str]]) -> Item:
+    """Apart from the record, which is read and written at every step: values may be secrets, and large."""
+    return {
+        "pk": instance_id,
+        "sk": "variables",
+        "kind": "variables",
+        "variables": [list(one) for one in variables],
     }
 
 
@@ -143,12 +213,25 @@ _SAME_VERSION = "attribute_exists(pk) AND #version = :version"
 _NOT_FINAL = "outcome IN (:intended, :unclear)"
 _ONLY_THE_RECORD = frozenset({0})  # the first write of the transaction
 _TRIES = 3
+# Against others that count at the same moment; each of them has made progress.
+_COUNTING_TRIES = 16
+_LONGEST_WAIT = 0.4  # seconds
 
 
 class Instances:
-    def __init__(self, table: Table, new_token: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        table: Table,
+        new_token: Callable[[], str],
+        caps: Caps | None = None,
+        wait: Callable[[float], None] = time.sleep,
+        within_budgets: Callable[[Instance], None] = lambda _: None,
+    ) -> None:
         self._table = table
         self._new_token = new_token
+        self._caps = caps or no_caps(table)
+        self._wait = wait
+        self._require_budget = within_budgets  # raises SpendingRefused
 
     def get(self, instance_id: str) -> Instance | None:
         item = self._table.get(instance_id, "record")
@@ -156,37 +239,57 @@ class Instances:
 
     def add(self, decision: Decision, also: Sequence[Write] = ()) -> Instance:
         """Store a new instance with its events, and whatever must stand or fall with it."""
-        record = self._stepped(decision.record)
+        (record, books), lists = self._stepped(decision), list_writes(decision.record)
+        writes = [Write(record_item(record), NEW), *_beside(decision), *books, *lists, *also]
         try:
-            self._table.transact([Write(record_item(record), NEW), *_beside(decision), *also])
+            self._transact_counted(record, decision, writes)
         except ConditionFailed:  # perhaps by an earlier try of ours: nobody else has this id
             if stored := self.get(record.id):
                 return stored
             raise
-        return record
+        return _as_stored(record)
+
+    def _transact_counted(self, record: Instance, decision: Decision, writes: Sequence[Transacted]) -> None:
+        """With what the instance commits, where a cap is set. Many may count at once: whoever is not let in
+        for that alone looks anew whether there is room."""
+        if decision.commits:
+            self._require_budget(record)
+        for turn in range(_COUNTING_TRIES):
+            counts = self._caps.updates(record, commits=decision.commits)
+            try:
+                self._table.transact([*writes, *counts])
+            except ConditionFailed as lost:
+                others = frozenset(one for one in lost.failed if one < len(writes))
+                if others:
+                    raise ConditionFailed(others) from lost
+                self._wait(random() * min(_LONGEST_WAIT, 0.02 * 2**turn))  # noqa: S311  # not for secrecy
+            else:
+                return
+        raise Unavailable("Too many commit money at this moment; ask again")
 
     def save(self, decision: Decision, also: Sequence[Write] = ()) -> Instance:
         """Write over the version that the decision grew from, or raise StaleInstance."""
-        record = self._stepped(decision.record)
+        record, books = self._stepped(decision)
         put = Write(
             record_item(record),
             _SAME_VERSION,
             {":version": decision.record.version},
             {"#version": "version"},
         )
+        beside: list[Transacted] = [*_beside(decision), *books, *list_writes(decision.record), *also]
         for _ in range(_TRIES):
             try:
-                self._table.transact([put, *_beside(decision), *also])
+                self._transact_counted(record, decision, [put, *beside])
             except ConditionFailed as lost:
                 stored = self._table.get(record.id, "record")
                 if self._is_mine(record, stored):
-                    return record
+                    return _as_stored(record)
                 # A write that came in between may have changed nothing that counts, as a sweep's does.
                 unchanged = stored is not None and stored["version"] == decision.record.version
                 if not unchanged or lost.failed != _ONLY_THE_RECORD:
                     break
             else:
-                return record
+                return _as_stored(record)
         raise StaleInstance(record.id)
 
     def intend(self, decision: Decision, purchase: Purchase) -> Instance:
@@ -207,6 +310,13 @@ class Instances:
             "pk = :pk AND begins_with(sk, :sk)", {":pk": instance_id, ":sk": "purchase#"}
         )
         return tuple(map(read_purchase, found))
+
+    def variables(self, instance_id: str) -> tuple[tuple[str, str], ...]:
+        """What the caller wants set in the machine, with the values: for a purchase and nothing else."""
+        item = self._table.get(instance_id, "variables")
+        if item is None:
+            raise OstlerError("INTERNAL_ERROR", f"The variables of {instance_id} are not stored")
+        return tuple((name, value) for name, value in item["variables"])
 
     def settle(self, purchase: Purchase) -> None:
         """Write a purchase's outcome by its key; one that is final stays as it is."""
@@ -238,9 +348,14 @@ class Instances:
         that cannot be read, as after a roll-back, must not hide the others."""
         return self._read_all(self._fleet_entries())
 
+    def fleet_as_it_is(self) -> list[Instance]:
+        """The same, read consistently."""
+        keys = ((entry["pk"], entry["sk"]) for entry in self._fleet_entries())
+        return list(readable(read_record, self._table.get_all(keys, consistent=True)))
+
     def not_terminated(self) -> list[Instance]:
         """The fleet, and those that have no machine: they failed, or are about to end."""
-        others = (self._entries(*listing(None, one)) for one in (Status.FAILED, Status.DELETING))
+        others = (self._entries(*Listing(status=one).entries) for one in (Status.FAILED, Status.DELETING))
         found = self._read_all(chain(self._fleet_entries(), *others))
         return [record for record in found if record.status is not Status.TERMINATED]
 
@@ -278,22 +393,36 @@ class Instances:
             found += more
         return [read_event(item) for item in found[:limit]]
 
-    def page(
-        self, *, name: str | None, status: str | None, limit: int, after: str | None
-    ) -> tuple[list[Instance], str | None]:
+    def page(self, listing: Listing, *, limit: int, after: str | None) -> tuple[list[Instance], str | None]:
         """Newest first, from below the id `after`; and the id to go on below, if there are more. One that
         cannot be read is left out of its page."""
+        if listing.joined:
+            return self._joined_page(listing, limit, after)
+        status = listing.status
         found, end = self._table.page(
-            *listing(name, status),
+            *listing.entries,
             limit=limit,
             after=after,
             wanted=lambda item: status is None or _status_of(item) == status,
         )
         return list(readable(read_record, found)), end
 
+    def _joined_page(
+        self, listing: Listing, limit: int, after: str | None
+    ) -> tuple[list[Instance], str | None]:
+        """The index may lag: only what is still so by the records themselves is in the page."""
+        ids = ids_in_all(self._table, listing.parts, after, at_once=limit + 1)
+        found: list[Instance] = []
+        while some := list(islice(ids, limit - len(found))):
+            items = self._table.whole({"pk": one, "sk": "record"} for one in some)
+            found += (one for one in readable(read_record, items) if is_listed(one, listing))
+            if len(found) == limit:
+                return found, found[-1].id if next(ids, None) else None
+        return found, None
+
     def live_named(self, name: str) -> list[str]:
         """The ids of those that are not over, newest first, also where a record cannot be read."""
-        found = self._table.whole(filter(_is_live, self._entries(*listing(name, None))))
+        found = self._table.whole(filter(_is_live, self._entries(*Listing(name=name).entries)))
         return [item["id"] for item in found if _is_live(item)]
 
     def operation(self, operation_id: str) -> tuple[str, Operation]:
@@ -312,8 +441,11 @@ class Instances:
         """A write whose answer was lost is sent again by the SDK and then meets itself."""
         return stored is not None and stored["token"] == record.token
 
-    def _stepped(self, record: Instance) -> Instance:
-        return replace(record, version=record.version + 1, token=self._new_token())
+    def _stepped(self, decision: Decision) -> tuple[Instance, list[Write]]:
+        """The record as it is stored, and what its ledger writes beside it."""
+        record, books = with_books(decision.record, decision.now)
+        lists = tuple(map(_digest, list_keys(record)))
+        return replace(record, version=record.version + 1, token=self._new_token(), lists=lists), books
 
 
 def _unrecorded(mark: Mark, machine: Machine, seen_at: datetime) -> Purchase:
@@ -331,12 +463,25 @@ def _unrecorded(mark: Mark, machine: Machine, seen_at: datetime) -> Purchase:
     )
 
 
-def _beside(decision: Decision) -> list[Write]:
-    """What is stored with the record: its events, its operations, and whose a machine is that it bought."""
-    writes = [Write(event_item(event), NEW) for event in decision.events]
+def _as_stored(record: Instance) -> Instance:
+    return replace(record, counted=committed(record))
+
+
+def _beside(decision: Decision) -> list[Transacted]:
+    """What is stored with the record: its events, its operations, and whose a machine is that it bought; and
+    what it rests on."""
+    writes: list[Transacted] = [Write(event_item(event), NEW) for event in decision.events]
     writes += [Write(operation_item(decision.record, operation)) for operation in decision.operations]
+    ended = any(event.type == f"instance.{Status.TERMINATED}" for event in decision.events)
+    if ended and decision.record.spec.env_names:  # nothing is bought any more
+        writes.append(Write(variables_item(decision.record.id, ())))
     if decision.owns:
         writes.append(Write(_owner_item(decision.owns, decision.record.id)))
+    imported = decision.record.version == 0 and decision.record.machine.id is not None
+    if decision.owns or imported:
+        writes.append(watch_bill(decision.record.id, decision.now))
+    if decision.unused:
+        writes.append(still_unused(decision.record.id, decision.unused))
     return writes
 
 
@@ -344,22 +489,8 @@ def _owner_item(machine_id: str, instance_id: str) -> Item:
     return {"pk": f"machine#{machine_id}", "sk": "owner", "kind": "owner", "instanceId": instance_id}
 
 
-def listing(name: str | None, status: str | None) -> tuple[str, str, str]:
-    """The index that lists them, the attribute it goes by, and its value; name and status together are
-    listed by name and filtered by status."""
-    if name is not None:
-        return "lookup", "lookup", f"name#{name}"
-    if status is not None:
-        return "status", "statusKey", _status_key(status)
-    return "listed", "listed", "instances"
-
-
 def _shard_key(shard: int) -> str:
     return f"fleet#{shard:x}"
-
-
-def _status_key(status: str) -> str:
-    return f"instances#{status}"
 
 
 def _status_of(item: Item) -> str:

@@ -76,6 +76,11 @@ class LastSweep:
         self._held = (self._clock(), found)
         return found
 
+    def orphans(self) -> int:
+        """As of the last list that could be read: that Novita tells nothing does not prove them gone."""
+        found = self._lately()
+        return (found.orphans or 0) if found else 0
+
     def last_shown(self, record: Instance, fresh_for: float) -> Instance:
         """The record to be shown; the table is only asked where what is known of the machine is old."""
         seen_at = record.machine.seen_at

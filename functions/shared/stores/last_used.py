@@ -4,10 +4,20 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
+from functions.shared.domain.instance.observations import LastUse
 from functions.shared.domain.instance.record import Instance
-from functions.shared.stores.table import Table, Write
+from functions.shared.stores.table import NEW, Check, Table, Write
 
 _SORT_KEY = "used"
+# Nobody has noted a use since it was read.
+_SAME_USE = "usedAt = :read"
+
+
+def still_unused(instance_id: str, use: LastUse) -> Check:
+    """For the transaction that rests on nobody having used it since."""
+    if use.at is None:
+        return Check(instance_id, _SORT_KEY, NEW)
+    return Check(instance_id, _SORT_KEY, _SAME_USE, {":read": use.at.isoformat()})
 
 
 class LastUsed:
@@ -18,10 +28,14 @@ class LastUsed:
         item = {"pk": instance_id, "sk": _SORT_KEY, "kind": "used", "usedAt": at.isoformat()}
         self._table.put(Write(item))
 
+    def read(self, instance_id: str) -> LastUse:
+        item = self._table.get(instance_id, _SORT_KEY)
+        return LastUse(datetime.fromisoformat(item["usedAt"]) if item else None)
+
     def on(self, record: Instance) -> Instance:
         """The record as it is shown."""
-        item = self._table.get(record.id, _SORT_KEY)
-        return replace(record, last_used_at=datetime.fromisoformat(item["usedAt"])) if item else record
+        use = self.read(record.id)
+        return replace(record, last_used_at=use.at) if use.at else record
 
     def of(self, instance_ids: Iterable[str]) -> dict[str, datetime]:
         """A hundred with one read; ids without one are left out."""

@@ -319,10 +319,12 @@ def _window(attributes: Item | None) -> SlotWindow:
 
 
 def _packed(grants: Grants) -> str:
-    """Half seconds since the one before, and the number of each class: `3800000001:0.0.2.0.0 3:1.0.0.0.0`."""
+    """Half seconds since the one before, and the number of each class: `3800000001:0.0.2.0.0 3:1.0.0.0.0`.
+    Without a last one that is 0: versions before it read this, too."""
     before, parts = 0, []
     for until, counts in grants:
-        parts.append(f"{(until - before) // TICK}:{'.'.join(map(str, counts))}")
+        shown = counts if counts[-1] else counts[:-1]
+        parts.append(f"{(until - before) // TICK}:{'.'.join(map(str, shown))}")
         before = until
     return " ".join(parts)
 
@@ -332,4 +334,5 @@ def _unpacked(text: str) -> Iterator[tuple[int, tuple[int, ...]]]:
     for part in text.split():
         ticks, _, counts = part.partition(":")
         until += int(ticks) * TICK
-        yield until, tuple(map(int, counts.split(".")))
+        numbers = [int(number) for number in counts.split(".")]
+        yield until, tuple((*numbers, *(0 for _ in CLASSES))[: len(CLASSES)])

@@ -56,6 +56,37 @@ class Write:
     names: Mapping[str, str] | None = None
 
 
+@dataclass(frozen=True)
+class ItemUpdate:
+    """A change of parts of one item, as one of the writes of a transaction."""
+
+    pk: str
+    sk: str
+    expression: str
+    values: Mapping[str, Any]
+    condition: str | None = None
+
+
+@dataclass(frozen=True)
+class Removal:
+    """A delete of one item, for a transaction."""
+
+    pk: str
+    sk: str
+
+
+@dataclass(frozen=True)
+class Check:
+    """That an item which is not written is as it was read."""
+
+    pk: str
+    sk: str
+    condition: str
+    values: Mapping[str, Any] | None = None
+
+
+Transacted = Write | ItemUpdate | Removal | Check
+
 NEW = "attribute_not_exists(pk)"  # nobody has written this item yet
 
 
@@ -127,17 +158,31 @@ class Table:
         except ClientError as error:
             raise _translated(error) from error
 
-    def transact(self, writes: Iterable[Write]) -> None:
+    def transact(self, writes: Iterable[Transacted]) -> None:
         """All of them or none. One alone needs no transaction, which would cost twice as much."""
         writes = list(writes)
-        if len(writes) == 1:
+        if len(writes) == 1 and isinstance(writes[0], Write):
             self._put_alone(writes[0])
             return
-        items: list[Any] = [{"Put": {"TableName": self.name, **_put(write)}} for write in writes]
+        items: list[Any] = [self._transacted(write) for write in writes]
         try:
             self.client.transact_write_items(TransactItems=items)
         except ClientError as error:
             raise _translated(error) from error
+
+    def _transacted(self, write: Transacted) -> dict[str, Any]:
+        if isinstance(write, Write):
+            return {"Put": {"TableName": self.name, **_put(write)}}
+        part: dict[str, Any] = {"TableName": self.name, "Key": {"pk": {"S": write.pk}, "sk": {"S": write.sk}}}
+        if isinstance(write, Removal):
+            return {"Delete": part}
+        if write.condition:
+            part["ConditionExpression"] = write.condition
+        if write.values:
+            part["ExpressionAttributeValues"] = marshal(write.values)
+        if isinstance(write, ItemUpdate):
+            return {"Update": {**part, "UpdateExpression": write.expression}}
+        return {"ConditionCheck": part}
 
     def _put_alone(self, write: Write) -> None:
         """A transaction that is writing the item right now is another writer, as it is for a transaction."""

@@ -1,6 +1,6 @@
 """How many instances a listing has, at a price that does not grow with their number."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 from functions.shared.domain.ids import earliest_instance_id
 from functions.shared.domain.instance.status import Status
 from functions.shared.stores.cache import SharedCache
-from functions.shared.stores.instances import listing
+from functions.shared.stores.listings import Listing, ids_in_all
 from functions.shared.stores.table import ConditionFailed, Item, Table, Write, marshal
 
 _BASE = ("total#instances", "total")
@@ -27,26 +27,34 @@ class Totals:
         self._clock = clock
         self._ttl = ttl
 
-    def of(self, *, name: str | None, status: str | None) -> int:
-        key = f"total#{status or ''}#{name or ''}"
+    def of(self, listing: Listing) -> int:
+        key = f"total#{listing.status or ''}#{listing.name or ''}"
+        if listing.joined:
+            key = f"{key}#{listing.owner or ''}#{listing.tag or ''}"
         known = self._cache.get(key, self._ttl)
         if known is not None:
             return int(known)
-        counted, more = self._count(name, status)
+        lists = listing.parts if listing.joined else [listing.entries]
+        total, more = self._joined(lists) if len(lists) > 1 else self._count(*lists[0], listing)
         if more is None:
-            return counted
-        total = self._long(name, status, counted, more)
+            return total
+        total = self._long(listing, lists[0], total, more)
         self._cache.put(key, total)
         return total
 
-    def _long(self, name: str | None, status: str | None, counted: int, more: Item | None) -> int:
-        if name is None and status is None:
+    def _joined(self, lists: Sequence[tuple[str, str, str]]) -> tuple[int, Item | None]:
+        """As one goes through them anyway, to the end; of a long one there is more to say only later."""
+        total = sum(1 for _ in ids_in_all(self._table, lists, None))
+        return total, {} if total > _EXACT else None
+
+    def _long(self, listing: Listing, entries: tuple[str, str, str], counted: int, more: Item | None) -> int:
+        if listing == Listing():
             return self._all()
-        if name is None and status == Status.TERMINATED:  # the one that grows for ever: all but the others
+        if listing == Listing(status=Status.TERMINATED):  # the one that grows for ever: all but the others
             others = (one for one in Status if one is not Status.TERMINATED)
-            return self._all() - sum(self.of(name=None, status=one) for one in others)
-        while more is not None:
-            some, more = self._count(name, status, start=more)
+            return self._all() - sum(self.of(Listing(status=one)) for one in others)
+        while more:
+            some, more = self._count(*entries, listing, start=more)
             counted += some
         return counted
 
@@ -71,12 +79,14 @@ class Totals:
         return counted
 
     def _count(
-        self, name: str | None, status: str | None, start: Item | None = None
+        self, index: str, key: str, value: str, listing: Listing, start: Item | None = None
     ) -> tuple[int, Item | None]:
         return self._page(
-            *listing(name, status),
+            index,
+            key,
+            value,
             start=start,
-            status=status if name is not None else None,
+            status=listing.status if listing.name is not None else None,
             limit=_EXACT if start is None else None,
         )
 

@@ -16,7 +16,7 @@ from tests.unit.api.api import Api, create_body
 LARGEST = create_body(
     name="é" * 100,
     productName="x" * 200,
-    templateId=10**18 - 1,
+    templateId=10**15,
     gpuNum=8,
     rootfsSize=1000,
     regions=["CN-HK-01"] * 20,
@@ -32,6 +32,10 @@ LARGEST = create_body(
         "path": "/" + "x" * 1023,
     },
     tags={f"{number:02}" + "k" * 126: "日" * 256 for number in range(20)},
+    envs=[{"key": f"{number:02}" + "K" * 509, "value": "v" * 2400} for number in range(100)],
+    networkVolumes=[
+        {"id": f"{number:02}" + "i" * 126, "mountPath": f"/{number:02}" + "p" * 252} for number in range(30)
+    ],
 )
 SMALLEST = create_body(
     name="x",
@@ -118,7 +122,7 @@ def test_the_same_key_and_body_get_the_first_answer_again(api: Api) -> None:
     assert {answer.status for answer in answers} == {201}
     assert len({answer.text for answer in answers}) == 1
     assert len({answer.headers["Location"] for answer in answers}) == 1
-    assert len(api.stored()) == before + 3  # a record, its event, and the answer
+    assert len(api.stored()) == before + 4  # a record, its event, its owner's list, and the answer
 
 
 def test_the_same_key_at_the_same_moment_makes_one_instance(api: Api) -> None:
@@ -129,7 +133,7 @@ def test_the_same_key_at_the_same_moment_makes_one_instance(api: Api) -> None:
 
     assert {call.result().status for call in calls} == {201}
     assert len({call.result().text for call in calls}) == 1
-    assert len(api.stored()) == before + 3
+    assert len(api.stored()) == before + 4
 
 
 def test_the_same_key_with_another_body_is_refused(api: Api) -> None:
@@ -195,3 +199,11 @@ def terminate(instance_id: str, of: str | None = None) -> None:
     assert record is not None
     ended = replace(record, id=of or record.id, status=Status.TERMINATED, next_check_at=None)
     wired.table.put(Write(record_item(ended)))
+
+
+def test_the_time_that_the_table_and_the_queue_took_is_told(api: Api) -> None:
+    timing = api.post(create_body()).headers["Server-Timing"]
+
+    parts = dict(part.split(";dur=") for part in timing.split(", "))
+    assert parts.keys() >= {"catalog", "table", "queue", "total"}
+    assert float(parts["table"]) > 0

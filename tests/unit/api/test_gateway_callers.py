@@ -180,7 +180,7 @@ def test_without_the_gateways_word_nobody_is_let_in(api: Api, mode: str, authori
     "path",
     [
         *("/api", "/api/", "/API/instances", "//api/instances", "/api//instances", "/api%2Finstances"),
-        *("/", "/x", "/health/", "/docs/x", "/health%2F..%2Fapi%2Finstances", "/docs/../api/instances"),
+        *("/x", "/health/", "/docs/x", "/health%2F..%2Fapi%2Finstances", "/docs/../api/instances"),
     ],
 )
 def test_a_path_that_slipped_past_the_authorizer_is_refused(api: Api, mode: str, path: str) -> None:

@@ -43,6 +43,7 @@ ROUTES = {
     "POST /api/jobs/dead/{}/redrive": 202,
     "POST /api/jobs/dead/cleanup": 200,
     "GET /api/circuits": 200,
+    "GET /api/me": 200,
     "GET /api/status": 200,
     "POST /api/pause": 200,
     "POST /api/resume": 200,
@@ -161,6 +162,30 @@ def test_bodies_show_their_bounds_and_refuse_unknown_fields(description: Json) -
     assert body["additionalProperties"] is False
     assert set(body["required"]) == {"name", "productName", "templateId"}
     assert (body["properties"]["gpuNum"]["minimum"], body["properties"]["gpuNum"]["maximum"]) == (1, 8)
+
+
+def test_instances_come_first(description: Json) -> None:
+    tags = [tag["name"] for tag in description["tags"]]
+    used = [operation["tags"] for _, _, operation in operations(description)]
+
+    assert tags[0] == "instances"
+    assert {tag for of_one in used for tag in of_one} == set(tags)
+    assert next(iter(description["paths"])).startswith("/api/instances")
+
+
+def test_constraints_are_those_of_the_validation(description: Json) -> None:
+    create = description["components"]["schemas"]["CreateBody"]["properties"]
+    listed = {one["name"]: one for one in description["paths"]["/api/instances"]["get"]["parameters"]}
+
+    assert re.search(create["name"]["pattern"], "my-gpu 字 🚀")
+    for bad in ("", " ", "a\nb", "a\u200bb", "\x7f"):
+        assert not re.search(create["name"]["pattern"], bad)
+    text, number = create["templateId"]["anyOf"]
+    assert re.search(text["pattern"], "107672")
+    assert not re.search(text["pattern"], "a b")
+    assert number["maximum"] == 10**15
+    assert create["tags"]["anyOf"][0]["maxProperties"] == 20
+    assert listed["cursor"]["schema"]["anyOf"][0]["minLength"] == 1
 
 
 def test_a_key_is_asked_for_everywhere_but_at_health(description: Json) -> None:

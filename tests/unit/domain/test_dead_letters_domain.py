@@ -32,6 +32,7 @@ from tests.unit.builders import (
     POLICY,
     ago,
     new_instance,
+    new_machine,
     new_operation,
     new_purchase,
     new_spec,
@@ -188,7 +189,7 @@ def test_an_instance_that_cannot_begin_again_says_why(record: Instance, why: str
 def test_what_never_counted_as_gone_cannot_be_back() -> None:
     record = new_instance(Status.RUNNING, next_check_at=None)
 
-    assert decide(record, Reappeared(OWN), NOW, POLICY).record == record
+    assert decide(record, Reappeared(new_machine("running"), NOW), NOW, POLICY).record == record
 
 
 @pytest.mark.parametrize("status", [Status.RUNNING, Status.TERMINATED])

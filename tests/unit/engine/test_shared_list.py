@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import fields
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -29,6 +30,10 @@ WHOLE = Machine(
     spot_reclaim_at=after(60),
     error="pulling: failed",
     created_at=NOW,
+    started_at=after(5),
+    stopped_at=after(4),
+    price=Decimal("0.35"),
+    storage_price=Decimal("0.005"),
     ends_at=after(3600),
     cluster_id="eu-1",
     image="ghcr.io/acme/app:1",

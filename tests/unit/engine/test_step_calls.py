@@ -80,7 +80,7 @@ def _calls(novita: Any, time_left: float = 90.0, stored: Any = None) -> StepCall
     unused: Any = None
     budget = TimeBudget(lambda: time_left)
     kept: Any = stored or Stored()
-    return StepCalls(kept, novita, unused, unused, NeverPaused(), lambda: NOW, budget)
+    return StepCalls(kept, novita, unused, unused, NeverPaused(), lambda: NOW, budget, unused)
 
 
 def _acted(

@@ -22,8 +22,8 @@ def novita(
     with_total: bool,
     zero: str,
     calls: list[int],
-) -> Callable[[int], ListPage]:
-    def read(number: int) -> ListPage:
+) -> Callable[[int], ListPage[Machine]]:
+    def read(number: int) -> ListPage[Machine]:
         calls.append(number)
         assert len(calls) < 100, "it never ends"
         everything = held(len(calls))
@@ -121,7 +121,7 @@ def test_a_server_that_knows_no_pages_is_asked_three_times_at_most() -> None:
     calls: list[int] = []
     shown = tuple(machines(5))
 
-    def read(number: int) -> ListPage:
+    def read(number: int) -> ListPage[Machine]:
         calls.append(number)
         return ListPage(shown, 5, 12)
 

@@ -227,11 +227,16 @@ def test_how_to_get_in_is_read_and_never_shown_by_accident() -> None:
             "connectComponentSSH": {"sshCommand": "ssh -p 1 root@host", "password": "hunter2"},
             "connectComponentJupyter": {"address": "https://j?token=hunter3"},
             "connectComponentWebTerminal": {"address": "https://t", "username": "u", "password": "hunter4"},
+            "connectComponentLog": {
+                "systemLogAddress": "https://s?hunter5",
+                "instanceLogAddress": "https://i",
+            },
         }
     )
 
     assert (connection.ssh_password, connection.terminal_password) == ("hunter2", "hunter4")
     assert connection.jupyter_address == "https://j?token=hunter3"
+    assert (connection.system_log, connection.instance_log) == ("https://s?hunter5", "https://i")
     assert "hunter" not in repr(connection)
     assert "hunter" not in repr(
         reading.read_registry_auth({"id": "a", "username": "u", "password": "hunter2"})

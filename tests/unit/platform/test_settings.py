@@ -54,7 +54,7 @@ def test_other_numbers_out_of_bounds_have_no_such_hint(name: str, given: str) ->
     assert "milliseconds" not in problem(**{name: given})
 
 
-# As the README documents them
+# As docs/reference.md documents them
 PROMISED: dict[str, Any] = {
     "purchase_max_wait": 3600,
     "boot_max_wait": 1200,

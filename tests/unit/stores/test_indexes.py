@@ -9,6 +9,7 @@ from functions.shared.domain.ids import new_instance_id
 from functions.shared.domain.instance.record import Action, CleanupTask, Instance
 from functions.shared.domain.instance.status import Status
 from functions.shared.stores.instances import FLEET_SHARDS, Instances, fleet_key, record_item
+from functions.shared.stores.listings import Listing
 from functions.shared.stores.table import Item, Table, Write, marshal
 from tests.unit.builders import NOW, OWN, new_instance
 from tests.unit.tables import instances_in
@@ -115,12 +116,12 @@ def test_a_page_has_whole_records_in_order_as_they_are_now(
 ) -> None:
     instances = instances_in(lagging)
     put(lagging, *(new_instance(Status.RUNNING, id=one) for one in IDS[:5]))
-    asked: dict[str, Any] = {"name": name, "status": status, "limit": 3, "after": None}
-    first, end = instances.page(**asked)
+    listing = Listing(name=name, status=status)
+    first, end = instances.page(listing, limit=3, after=None)
     lagging.stands_still = True
 
     put(lagging, new_instance(Status.STOPPING, id=IDS[3], version=9))
-    again, end_again = instances.page(**asked)
+    again, end_again = instances.page(listing, limit=3, after=None)
 
     assert ([one.id for one in first], end) == (IDS[4:1:-1], IDS[2])
     if status is None:
@@ -140,7 +141,7 @@ def test_a_page_of_a_hundred_is_one_batch(table: Table) -> None:
     counted = Counted(table.client, table.name)
     put(table, *(failed(new_instance_id(NOW + timedelta(seconds=number))) for number in range(101)))
 
-    page, end = instances_in(counted).page(name=None, status=None, limit=100, after=None)
+    page, end = instances_in(counted).page(Listing(), limit=100, after=None)
 
     assert (len(page), end) == (100, page[-1].id)
     assert [len(batch) for batch in batches] == [100]
@@ -149,11 +150,11 @@ def test_a_page_of_a_hundred_is_one_batch(table: Table) -> None:
 def test_one_that_is_gone_from_the_table_is_passed_over(lagging: Lagging) -> None:
     instances = instances_in(lagging)
     put(lagging, *(failed(one) for one in IDS[:3]))
-    instances.page(name=None, status=None, limit=3, after=None)
+    instances.page(Listing(), limit=3, after=None)
     lagging.stands_still = True
 
     lagging.delete(IDS[1], "record")
-    page, end = instances.page(name=None, status=None, limit=3, after=None)
+    page, end = instances.page(Listing(), limit=3, after=None)
 
     assert ([one.id for one in page], end) == ([IDS[2], IDS[0]], None)
 

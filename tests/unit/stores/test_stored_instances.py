@@ -15,7 +15,9 @@ from functions.shared.domain.instance.boot_times import BootEstimate
 from functions.shared.domain.instance.commands import begin_delete, begin_start
 from functions.shared.domain.instance.decision import Decision
 from functions.shared.domain.instance.health import HealthCheck
+from functions.shared.domain.instance.limits import EndedBy, LimitClock, Limits
 from functions.shared.domain.instance.machine import Endpoint, ShownError
+from functions.shared.domain.instance.reclaim import OnReclaim, ReclaimAction, Recovery, RecoveryCount
 from functions.shared.domain.instance.record import (
     Action,
     Cleanup,
@@ -23,6 +25,7 @@ from functions.shared.domain.instance.record import (
     Event,
     HealthRounds,
     Instance,
+    NetworkVolume,
     Operation,
     Purchase,
     PurchaseOutcome,
@@ -32,9 +35,12 @@ from functions.shared.domain.instance.record import (
     Spec,
 )
 from functions.shared.domain.instance.status import Status
+from functions.shared.domain.money.caps import Commitment
+from functions.shared.domain.money.ledger import Ledger, LineKind, Meter
 from functions.shared.stores import instances as items
 from functions.shared.stores.idempotency import ApiResult, IdempotencyKeys, idempotent_request
 from functions.shared.stores.instances import Instances
+from functions.shared.stores.listings import Listing
 from functions.shared.stores.table import ConditionFailed, Table, Write, marshal, unmarshal
 from tests.unit.builders import NOW, after, created, deciding, new_instance, new_purchase
 from tests.unit.tables import instances_in
@@ -96,7 +102,9 @@ def test_an_instance_is_stored_with_its_first_event(table: Table, instances: Ins
     assert instances.get(ID) == record
     assert (record.version, record.token) == (1, "token-1")
     assert [(event.type, event.sequence) for event in instances.events(ID)] == [("instance.creating", 1)]
-    assert stored(table) == [(ID, "event#0000000001"), (ID, "record")]
+    event, of_its_owner, item = stored(table)
+    assert (event, item) == ((ID, "event#0000000001"), (ID, "record"))
+    assert of_its_owner[1].startswith("list#")
 
 
 def test_a_write_over_another_version_is_refused_and_writes_nothing(
@@ -289,8 +297,26 @@ FULL_SPEC = Spec(
     keep_on_failure=True,
     health_check=HealthCheck(1001, 1, 101, 30_001, 8188, "/up"),
     tags=(("team", "röd"), ("empty", "")),
+    on_reclaim=OnReclaim(ReclaimAction.REPLACE, timedelta(minutes=90), 3, timedelta(seconds=61), "onDemand"),
+    network_volumes=(NetworkVolume("storage-1", "/data"),),
+    env_names=("HF_TOKEN",),
 )
 REFUSAL = Refusal(after(30), 3, after(31), announced=True)
+FULL_METER = Meter(
+    "m-3",
+    Decimal("0.42"),
+    Decimal("0.01"),
+    guessed_price=True,
+    product_id="p-1",
+    region="AS-SGP-02",
+    kind=LineKind.RUNNING,
+    since=after(4),
+    estimated=True,
+    confirmed=True,
+    ended_at=after(3),
+    booked_from=after(4),
+    booked_until=after(5),
+)
 FULL = Instance(
     id=ID,
     name="Zoë's 🐴",
@@ -318,6 +344,9 @@ FULL = Instance(
         expects_endpoints=True,
         spot_status="reclaiming",
         spot_reclaim_at=after(5),
+        told_notice="notified",
+        billing_mode="onDemand",
+        untried=True,
         looked_at=after(7),
         seen_at=after(9),
         first_missed_at=after(10),
@@ -329,10 +358,31 @@ FULL = Instance(
         told_errors=("oom",),
         needs_look=True,
         acted_at=after(11),
+        may_start_until=after(11.5),
     ),
     purchases=PurchaseState(
-        count=3, unsettled=True, unseen_at=after(6.5), read_at=after(6), reasons=(("CN-HK-01", "NO_PRICE"),)
+        count=3,
+        unsettled=True,
+        unseen_at=after(6.5),
+        read_at=after(6),
+        reasons=(("CN-HK-01", "NO_PRICE"),),
+        price=Decimal("0.22"),
     ),
+    capped=True,
+    counted=Commitment(1, 2),
+    limits=Limits(
+        timedelta(seconds=5400),
+        timedelta(days=3),
+        timedelta(minutes=5),
+        timedelta(hours=8),
+        after(40),
+        after(41),
+        4.5,
+    ),
+    ceilings=Limits(timedelta(days=7)),
+    clock=LimitClock(*(after(42 + number) for number in range(9))),
+    protected=True,
+    ended_by=EndedBy.IDLE,
     cleanup=Cleanup(
         tasks=(
             CleanupTask("m-4", Action.STOP, after(14), after(15), after(16), after(17), REFUSAL),
@@ -341,6 +391,15 @@ FULL = Instance(
         gone=("m-1", "m-2"),
         vanished=("m-3",),
         released=("m-6",),
+    ),
+    ledger=Ledger(
+        meters=(FULL_METER,),
+        closed_usd=Decimal("1.000000001"),
+        estimated=True,
+        lines=2,
+        entries=3,
+        ended=(("m-1", after(1)), ("m-2", after(2))),
+        tags=FULL_SPEC.tags,
     ),
     operation=Operation(
         "op_1",
@@ -362,15 +421,31 @@ FULL = Instance(
     probed_at=after(8),
     ready_at=after(12),
     last_used_at=after(13),
+    recovery=Recovery(
+        after(22),
+        after(23),
+        after(24),
+        2,
+        True,
+        after(25),
+        seeks_offer=True,
+        checked_at=after(26),
+        given_back="m-2",
+    ),
+    recoveries=RecoveryCount(4, (after(23),)),
     error=Fault("X", ""),
+    lists=("0123456789",),
     waiting=Fault("Y", "ü", {"regions": {"CN-HK-01": "NO_PRICE"}}),
 )
 
 
 def test_the_full_record_has_every_field_set_to_something_else_than_its_default() -> None:
-    for one in (FULL, FULL_SPEC, FULL.machine, FULL.purchases, FULL.cleanup, FULL.operation, FULL.rounds):
+    parts = (FULL.machine, FULL.purchases, FULL.cleanup, FULL.operation, FULL.rounds, FULL.recovery)
+    for one in (FULL, FULL_SPEC, FULL_SPEC.on_reclaim, *parts, FULL.recoveries, FULL.ledger, FULL_METER):
         assert one
         for item in fields(one):
+            if item.name in ("new_lines", "new_entries"):  # items of their own
+                continue
             assert item.default is MISSING or getattr(one, item.name) != item.default, item.name
 
 
@@ -479,7 +554,7 @@ def test_a_record_of_the_first_schema_is_read_and_written_as_the_present_one(
         FULL,
         token="t",
         cleanup=replace(FULL.cleanup, released=()),
-        purchases=replace(FULL.purchases, reasons=()),
+        purchases=replace(FULL.purchases, reasons=(), price=None),
     )
     assert items.record_item(read)["schema"] == 2
 
@@ -492,7 +567,7 @@ def test_events_operations_and_purchases_come_back_as_they_were() -> None:
     )  # fmt: skip  # one field after the other
     purchase = Purchase(
         ID, 2, "name", PurchaseOutcome.BOUGHT, NOW, after(1), "p", "r", Decimal("0.10"), True, "m-1",
-        after(2), Fault("A", ""), (("r", "NO_PRICE"),),
+        after(2), Fault("A", ""), (("r", "NO_PRICE"),), "onDemand",
     )  # fmt: skip  # one field after the other
     assert FULL.operation
 
@@ -526,10 +601,10 @@ def test_pages_are_newest_first_and_go_on_where_the_last_one_ended(instances: In
     ids = _many(instances, 7)
 
     seen: list[str] = []
-    page, end = instances.page(name=None, status=None, limit=3, after=None)
+    page, end = instances.page(Listing(), limit=3, after=None)
     while end:
         seen += [record.id for record in page]
-        page, end = instances.page(name=None, status=None, limit=3, after=end)
+        page, end = instances.page(Listing(), limit=3, after=end)
 
     assert seen + [record.id for record in page] == ids[::-1]
 
@@ -545,7 +620,7 @@ def test_a_record_that_cannot_be_read_is_left_out_and_pages_go_on(
     seen: list[str] = []
     end: str | None = "~"
     while end:
-        page, end = instances.page(name=None, status="creating", limit=3, after=end)
+        page, end = instances.page(Listing(status="creating"), limit=3, after=end)
         seen += [record.id for record in page]
 
     assert seen == [one for one in ids[::-1] if one != ids[broken]]
@@ -568,7 +643,7 @@ def test_pages_by_name_and_status_hold_those_and_no_others(instances: Instances)
     instances.save(begin_delete(deciding(gone), "op_1"))
 
     def listed(name: str | None, status: str | None) -> list[str]:
-        page, end = instances.page(name=name, status=status, limit=100, after=None)
+        page, end = instances.page(Listing(name=name, status=status), limit=100, after=None)
         assert not end
         return [record.id for record in page]
 
@@ -581,7 +656,7 @@ def test_pages_by_name_and_status_hold_those_and_no_others(instances: Instances)
 def test_a_page_that_is_exactly_full_promises_no_more(instances: Instances) -> None:
     _many(instances, 4)
 
-    page, end = instances.page(name=None, status=None, limit=4, after=None)
+    page, end = instances.page(Listing(), limit=4, after=None)
 
     assert (len(page), end) == (4, None)
 

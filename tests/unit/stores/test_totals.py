@@ -11,6 +11,7 @@ from functions.shared.domain.ids import new_instance_id
 from functions.shared.domain.instance.commands import begin_delete
 from functions.shared.stores.cache import SharedCache
 from functions.shared.stores.instances import Instances
+from functions.shared.stores.listings import Listing
 from functions.shared.stores.table import Table
 from functions.shared.stores.totals import Totals
 from tests.unit.builders import NOW, created, deciding
@@ -76,7 +77,7 @@ def test_a_short_listing_is_counted_exactly_whenever_it_is_asked_for(
         add(instances, 1, NOW)
 
         with queries(short, 1):
-            assert totals.of(name=None, status=None) == expected
+            assert totals.of(Listing()) == expected
 
 
 def test_names_and_statuses_are_counted_apart(instances: Instances, totals: Totals) -> None:
@@ -85,20 +86,20 @@ def test_names_and_statuses_are_counted_apart(instances: Instances, totals: Tota
     assert leaving
     instances.save(begin_delete(deciding(leaving), "op_1"))
 
-    assert totals.of(name="a", status=None) == 3
-    assert totals.of(name="b", status=None) == 2
-    assert totals.of(name=None, status="creating") == 4
-    assert totals.of(name=None, status="deleting") == 1
-    assert totals.of(name="a", status="creating") == 2
-    assert totals.of(name="b", status="deleting") == 0
+    assert totals.of(Listing(name="a")) == 3
+    assert totals.of(Listing(name="b")) == 2
+    assert totals.of(Listing(status="creating")) == 4
+    assert totals.of(Listing(status="deleting")) == 1
+    assert totals.of(Listing(name="a", status="creating")) == 2
+    assert totals.of(Listing(name="b", status="deleting")) == 0
 
 
 def test_a_long_listing_is_counted_once_for_all(instances: Instances, totals: Totals, short: Short) -> None:
     add(instances, 12, NOW - timedelta(hours=1))
-    assert totals.of(name=None, status=None) == 12
+    assert totals.of(Listing()) == 12
 
     with queries(short, 0):
-        assert totals.of(name=None, status=None) == 12
+        assert totals.of(Listing()) == 12
 
 
 def test_what_was_counted_once_is_never_counted_again(
@@ -106,12 +107,12 @@ def test_what_was_counted_once_is_never_counted_again(
 ) -> None:
     """However many there are: only those of the last minutes are."""
     add(instances, 13, NOW - timedelta(hours=1))
-    totals.of(name=None, status=None)
+    totals.of(Listing())
     add(instances, 3, NOW)
     clock.now = NOW + timedelta(seconds=31)
 
     with queries(short, 3):  # whether it is short, what is new since the last count, what is newer still
-        assert totals.of(name=None, status=None) == 16
+        assert totals.of(Listing()) == 16
 
 
 def test_an_instance_that_is_stored_late_is_counted(
@@ -119,24 +120,24 @@ def test_an_instance_that_is_stored_late_is_counted(
 ) -> None:
     """Its id is from when the request began."""
     add(instances, 8, NOW - timedelta(hours=1))
-    assert totals.of(name=None, status=None) == 8
+    assert totals.of(Listing()) == 8
     clock.now = NOW + timedelta(seconds=31)
     add(instances, 1, NOW - timedelta(seconds=20))
 
-    assert totals.of(name=None, status=None) == 9
+    assert totals.of(Listing()) == 9
     clock.now = NOW + timedelta(minutes=10)
-    assert totals.of(name=None, status=None) == 9
+    assert totals.of(Listing()) == 9
 
 
 def test_a_long_listing_of_a_status_is_as_old_as_the_setting_allows(
     instances: Instances, totals: Totals, clock: Clock
 ) -> None:
     add(instances, 7, NOW)
-    assert totals.of(name=None, status="creating") == 7
+    assert totals.of(Listing(status="creating")) == 7
     add(instances, 1, NOW)
-    assert totals.of(name=None, status="creating") == 7
+    assert totals.of(Listing(status="creating")) == 7
     clock.now = NOW + timedelta(seconds=31)
-    assert totals.of(name=None, status="creating") == 8
+    assert totals.of(Listing(status="creating")) == 8
 
 
 def test_the_terminated_are_all_but_the_others(instances: Instances, table: Table, totals: Totals) -> None:
@@ -149,4 +150,4 @@ def test_the_terminated_are_all_but_the_others(instances: Instances, table: Tabl
             values={":key": "instances#terminated"},
         )
 
-    assert totals.of(name=None, status="terminated") == 8
+    assert totals.of(Listing(status="terminated")) == 8

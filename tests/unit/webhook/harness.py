@@ -29,6 +29,7 @@ from functions.shared.engine.sweep import Sweep
 from functions.shared.outbound.http import OutboundHttp
 from functions.shared.platform.aws import Queues
 from functions.shared.platform.invocation import TimeBudget
+from functions.shared.stores.caps import no_caps
 from functions.shared.stores.deliveries import Deliveries, ReceiverSlots
 from functions.shared.stores.jobs import SlowSlots
 from functions.shared.stores.table import Due, Table
@@ -172,6 +173,7 @@ class WebhookHarness:
             self._due,
             self.queue,
             cast(Any, None),
+            no_caps(table),
             self.clock,
             TimeBudget(lambda: 60.0),
             GRACE.total_seconds(),

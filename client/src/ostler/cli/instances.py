@@ -1,367 +1,417 @@
-"""Commands on instances."""
+"""Commands on instances: list, show, start, stop, restart, delete, wait, change."""
 
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import time
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ostler.cli.session import FAILED, INTERRUPTED, NOT_ALLOWED, Session, explain, fail, say
-from ostler.cli.words import COLOURS, ago, ends, per_hour, seconds_of, span, table, why
+from ostler.cli.arguments import (
+    Duration,
+    Pair,
+    complete_instances,
+    one_instance,
+    pass_session,
+    some_instances,
+    timeout_option,
+)
+from ostler.cli.create import endpoints
+from ostler.cli.session import FAILED, Session, explain, fail, json_option, say, yes_option
+from ostler.cli.tables import table
+from ostler.cli.words import (
+    COLOURS,
+    ago,
+    clock_time,
+    duration_of,
+    ends,
+    in_words,
+    moment,
+    per_hour,
+    seconds_of,
+    so_far,
+    span,
+    usd,
+    why,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ostler.models import Instance
-    from ostler.waiting import Progress
 
-_pass = click.pass_obj
-
-if TYPE_CHECKING:
-    _TextParam = click.ParamType[str]
-else:  # generic only in newer versions of click
-    _TextParam = click.ParamType
-
-
-class Duration(_TextParam):
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        try:
-            seconds_of(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        return str(value)
-
-
-def _complete(context: click.Context, _param: click.Parameter, begun: str) -> list[str]:
-    """Names of living instances; silent where the service cannot be asked."""
-    from ostler.errors import OstlerError
-
-    flags = context.find_root().params
-    session = Session(flags.get("url"), flags.get("key"), flags.get("profile"), False, False)
-    try:
-        found = session.client.page(limit=100)["instances"]
-    except OstlerError:
-        return []
-    return [one["name"] for one in found if one["name"].startswith(begun) and one["status"] != "terminated"]
-
-
-one_instance = click.argument("name", shell_complete=_complete)
-_timeout = click.option("--timeout", type=Duration(), help="Give up after so long (exit code 124).")
-
-
-@click.command()
-@click.argument("name")
-@click.option("--product", required=True, help="Name of the product: see `ostler products`.")
-@click.option("--template", required=True, help="Id of the Novita template.")
-@click.option("--gpus", type=int)
-@click.option("--disk", type=int, help="GB.")
-@click.option("--region")
-@click.option("--on-demand", is_flag=True, help="Not spot.")
-@click.option("--max-price", type=float, help="USD for a GPU and hour.")
-@click.option("--webhook", help="Address that is told of every event.")
-@click.option("--stop-after", type=Duration())
-@click.option("--delete-after", type=Duration())
-@click.option("--health-check", is_flag=True, help="Ready once the application inside answers.")
-@click.option("--wait", is_flag=True, help="Until it is up.")
-@_timeout
-@_pass
-def create(session: Session, /, name: str, product: str, template: str, wait: bool, **options: Any) -> None:
-    """Buy a machine: says the price, asks, buys once."""
-    fields = _create_fields(options)
-    _show_price(session, product, {key: value for key, value in fields.items() if key != "webhookUrl"})
-    session.confirm("Buy it?", default=True)
-    made = session.client.create(name, product, template, **fields)
-    say(f"accepted  {made['instanceId']}: {made['message']}")
-    if wait:
-        _wait(session, made["instanceId"], name, "up", options["timeout"])
-    else:
-        session.show(made, [made["instanceId"]])
-
-
-def _create_fields(options: dict[str, Any]) -> dict[str, Any]:
-    limits = {"stopAfter": options["stop_after"], "deleteAfter": options["delete_after"]}
-    fields = {
-        "gpuNum": options["gpus"],
-        "rootfsSize": options["disk"],
-        "region": options["region"],
-        "billingMode": "onDemand" if options["on_demand"] else None,
-        "maxPricePerGpuHour": options["max_price"],
-        "webhookUrl": options["webhook"],
-        "healthCheck": {} if options["health_check"] else None,
-        "limits": {key: value for key, value in limits.items() if value} or None,
-    }
-    return {key: value for key, value in fields.items() if value is not None}
-
-
-def _show_price(session: Session, product: str, fields: dict[str, Any]) -> None:
-    from ostler.errors import Unavailable
-
-    try:
-        told = session.client.quote(product, **fields)
-    except Unavailable as error:
-        say(f"Its price cannot be told now: {error.message}. A create is accepted all the same.")
-        return
-    say(f"{told['productName']}, {told['billingMode']}, {told['region']}: ${told['pricePerHour']} per hour.")
-
-
-def _wait(session: Session, instance_id: str, name: str, wanted: str, timeout: str | None) -> None:
-    last = ""
-
-    def note(progress: Progress) -> None:
-        nonlocal last
-        status = progress.instance["status"] if progress.instance else "unknown"
-        more = "no answer, trying again" if progress.problem else progress.waiting_for
-        line = f"{status}  {more}".strip()
-        if line != last:
-            last = line
-            say(f"{line}  ({span(progress.seconds)})")
-
-    seconds = seconds_of(timeout) if timeout else None
-    began = time.monotonic()
-    try:
-        found = session.client.wait_until(instance_id, wanted, timeout=seconds, on_progress=note)
-    except KeyboardInterrupt:
-        say(f"No longer waiting; {name} goes on.")
-        say(f"  follow  ostler events -f {instance_id}")
-        say(f"  delete  ostler rm {instance_id}")
-        raise SystemExit(INTERRUPTED) from None
-    say(f"{name} is {found['status']} after {span(time.monotonic() - began)}.")
-    session.show(found, _endpoints(found))
-
-
-def _endpoints(one: Instance) -> list[str]:
-    lines = [f"{end['type']} {end['port']}  {end['endpoint']}" for end in one.get("portMappings", [])]
-    if any(end["port"] == 22 for end in one.get("portMappings", [])):
-        lines.append(f"ssh  ostler ssh {shlex.quote(one['name'])}")
-    return lines or [one["instanceId"]]
+_WATCH_SECONDS = 2.0
 
 
 @click.command()
 @click.option("--all", "everything", is_flag=True, help="Terminated ones too.")
-@click.option("--status")
-@click.option("-w", "--watch", is_flag=True, help="Again every two seconds, until Ctrl-C.")
-@_pass
-def ls(session: Session, everything: bool, status: str | None, watch: bool) -> None:
+@click.option("--status", help="Those in this status.")
+@click.option("--tag", help="Those with this tag: name:value.")
+@click.option("--mine", is_flag=True, help="Those that this key made.")
+@click.option("-w", "--watch", is_flag=True, help="A live table, until Ctrl-C.")
+@json_option
+@pass_session
+def ls(session: Session, /, watch: bool, **filters: Any) -> None:
     """Instances, newest first."""
-    while True:
-        found = [
-            one
-            for one in session.client.instances(status=status)
-            if everything or status or one["status"] != "terminated"
-        ]
-        if watch and not session.plain:
-            click.clear()
+    if not watch:
+        found = _listed(session, **filters)
         session.show(found, _table(session, found))
-        if not watch:
-            return
-        try:
-            time.sleep(2)
-        except KeyboardInterrupt:
-            return
+        if not session.json:
+            say(_summary(found))
+        return
+    try:
+        _watch(session, filters)
+    except KeyboardInterrupt:
+        return
+
+
+def _listed(
+    session: Session, *, everything: bool, status: str | None, tag: str | None, mine: bool
+) -> list[Instance]:
+    asked = session.client.instances(status=status, tag=tag, owner="me" if mine else None)
+    return [one for one in asked if everything or status or one["status"] != "terminated"]
 
 
 def _table(session: Session, found: list[Instance]) -> list[str]:
-    rows = [["NAME", "STATUS", "MACHINE", "AGE", "$/H", "COST", "ENDS"]]
+    rows = [["NAME", "STATUS", "PRODUCT", "REGION", "AGE", "$/H", "COST", "ENDS", "ID"]]
     for one in found:
-        machine = " ".join(filter(None, (one.get("productName"), one.get("region"))))
-        cost = one.get("cost")
-        spent = cost["soFarUsd"] if cost else "-"
-        age = span(ago(one["createdAt"]))
-        rows.append([one["name"], one["status"], machine or "-", age, per_hour(one), str(spent), ends(one)])
-    return table(rows, [why(one) for one in found], plain=session.plain)
+        machine = [one.get("productName", "-"), one.get("region", "-")]
+        times = [span(ago(one["createdAt"])), per_hour(one), so_far(one), ends(one)]
+        rows.append([one["name"], one["status"], *machine, *times, one["instanceId"]])
+    if len(rows) == 1 and not session.plain:
+        return []
+    return table(
+        rows,
+        [why(one) for one in found],
+        plain=session.plain,
+        spare=["ID", "REGION", "COST", "ENDS", "PRODUCT"],
+        colours=[(1, COLOURS.get(one["status"])) for one in found],
+    )
+
+
+def _summary(found: list[Instance]) -> str:
+    if not found:
+        return "No instances. Make one: ostler create --help"
+    prices = [Decimal(price) for one in found if (price := per_hour(one)) != "-"]
+    return f"{len(found)} instance{'s' * (len(found) > 1)}, ${usd(sum(prices))} per hour"
+
+
+def _watch(session: Session, filters: dict[str, Any]) -> None:
+    """In a terminal one table that changes; to a pipe one table after the other."""
+    from ostler.errors import Unavailable, Unreachable
+
+    found: list[Instance] = []
+    with _screen(session) as show:
+        while True:
+            problem = ""
+            try:
+                found = _listed(session, **filters)
+            except (Unreachable, Unavailable) as error:
+                problem = f"{error}; as it was last seen, trying again"
+            show(found, [*_table(session, found), problem or _summary(found)])
+            time.sleep(_WATCH_SECONDS)
+
+
+def _screen(session: Session) -> Any:
+    from contextlib import contextmanager
+
+    @contextmanager
+    def plainly() -> Any:
+        yield lambda found, lines: session.show_next(found, "\n".join(lines))
+
+    @contextmanager
+    def live() -> Any:
+        from rich.live import Live
+        from rich.text import Text
+
+        with Live(auto_refresh=False) as screen:
+            yield lambda _found, lines: screen.update(_cut(lines, Text), refresh=True)
+
+    return plainly() if session.plain or session.json else live()
+
+
+def _cut(lines: list[str], text: Any) -> Any:
+    """As many lines as the terminal has; the last one, which sums up, always."""
+    from shutil import get_terminal_size
+
+    room = max(3, get_terminal_size().lines - 1)
+    if len(lines) > room:
+        lines = [*lines[: room - 2], f"… {len(lines) - room + 1} more lines", lines[-1]]
+    coloured = lines if not os.environ.get("NO_COLOR") else [click.unstyle(line) for line in lines]
+    return text.from_ansi("\n".join(coloured))
 
 
 @click.command()
 @one_instance
-@_pass
+@json_option
+@pass_session
 def show(session: Session, name: str) -> None:
     """Everything that is known of an instance."""
     one = session.client.get(session.find(name)["instanceId"])
+    rows = [(what, told) for what, told in _facts(one) if told]
+    width = max(len(what) for what, _ in rows)
     status = click.style(one["status"], fg=COLOURS.get(one["status"]))
-    if session.plain or os.environ.get("NO_COLOR"):
-        status = one["status"]
-    lines = [
-        f"{one['name']}  {status}",
-        f"  id  {one['instanceId']}",
-        f"  age  {span(ago(one['createdAt']))}",
+    lines = [f"{one['name']}  {status}"] + [f"  {what:{width}}  {told}" for what, told in rows]
+    session.show(one, lines)
+
+
+def _facts(one: Instance) -> list[tuple[str, str]]:
+    machine = ", ".join(
+        filter(
+            None,
+            (
+                one.get("productName"),
+                f"{one['gpuNum']} GPU{'s' * (one['gpuNum'] > 1)}",
+                "on demand" if one["billingMode"] == "onDemand" else one["billingMode"],
+                one.get("region"),
+            ),
+        )
+    )
+    ended, spot = one.get("endedBy"), one.get("spot", {})
+    limits = ", ".join(f"{name} {value}" for name, value in one.get("limits", {}).items())
+    reclaim = f"Novita takes it away {in_words(spot['reclaimTime'])}" if spot.get("reclaimTime") else ""
+    facts = [
+        ("id", one["instanceId"]),
+        ("now", why(one)),
+        ("notice", reclaim),
+        ("ended by", str(ended or "")),
+        ("machine", machine),
+        ("disk", f"{one['rootfsSize']} GB" if one.get("rootfsSize") else ""),
+        ("template", one.get("templateId", "")),
+        ("Novita id", one.get("novitaInstanceId", "")),
+        ("created", f"{clock_time(one['createdAt'])}, {in_words(one['createdAt'])}"),
+        ("ready", f"{clock_time(one['readyAt'])}" if one.get("readyAt") else ""),
+        ("per hour", f"${per_hour(one)}" if per_hour(one) != "-" else ""),
+        ("cost", f"${so_far(one)}" if one.get("cost") else ""),
+        ("limits", limits),
+        ("ends", ends(one) if one.get("expiry") else ""),
+        ("protected", "yes" if one.get("protected") else ""),
+        ("webhook", one.get("webhookUrl", "")),
+        ("owner", str(one.get("owner", ""))),
+        ("tags", ", ".join(f"{key}={value}" for key, value in one.get("tags", {}).items())),
+        ("seen", _seen(one)),
     ]
-    lines += [f"  {key}  {value}" for key, value in one.items() if key in _SHOWN]
-    lines += [f"  {line}" for line in _endpoints(one)] if one.get("portMappings") else []
-    session.show(one, lines + ([f"  {why(one)}"] if why(one) else []))
+    places = endpoints(one) if one.get("portMappings") else []
+    return facts + [("endpoint", line) for line in places]
 
 
-_SHOWN = (
-    "productName",
-    "region",
-    "billingMode",
-    "pricePerGpuHour",
-    "novitaInstanceId",
-    "webhookUrl",
-    "stale",
-)
+def _seen(one: Instance) -> str:
+    if not one.get("stale"):
+        return ""
+    last = one.get("lastSyncedAt")
+    return f"Novita could not be asked; last seen {in_words(last)}" if last else "Novita could not be asked"
 
 
 def _operating(what: str, about: str, wanted: str) -> click.Command:
     @click.command(what, help=about)
-    @click.argument("names", nargs=-1, required=True, shell_complete=_complete)
-    @click.option("--wait", is_flag=True, help="Until it is done.")
-    @_timeout
-    @_pass
-    def operate(session: Session, names: tuple[str, ...], wait: bool, timeout: str | None) -> None:
-        chosen = [session.find(name) for name in names]
-        done = _each(chosen, lambda one: getattr(session.client, what)(one["instanceId"]))
-        for one in chosen if wait else ():
-            _wait(session, one["instanceId"], one["name"], wanted, timeout)
-        if not wait:
-            session.show(done, [f"{told['instanceId']}  {told['status']}" for told in done])
-        if len(done) < len(chosen):
-            raise SystemExit(FAILED)
+    @some_instances
+    @click.option("--wait", "waits", is_flag=True, help="Until it is done.")
+    @timeout_option
+    @json_option
+    @pass_session
+    def operate(session: Session, names: tuple[str, ...], waits: bool, timeout: str | None) -> None:
+        chosen = session.find_all(names)
+        _carry_out(session, chosen, getattr(session.client, what), wanted if waits else None, timeout)
 
     return operate
 
 
-def _each(chosen: list[Instance], act: Any) -> list[Any]:
-    """All of them are tried; with one alone its error decides the exit code."""
+def _carry_out(
+    session: Session,
+    chosen: list[Instance],
+    act: Callable[[str], Any],
+    wanted: str | None,
+    timeout: str | None,
+) -> None:
+    """All of them are tried, then all are waited for; with one alone its error decides the exit code."""
     from ostler.errors import OstlerError
 
-    done = []
+    done: list[tuple[Instance, Any]] = []
     for one in chosen:
         try:
-            done.append(act(one))
+            done.append((one, act(one["instanceId"])))
         except OstlerError as error:
             if len(chosen) == 1:
                 raise
             say(f"{one['name']}: " + "\n".join(explain(error)))
     if len(chosen) > 1:
         say(f"{len(done)} of {len(chosen)} accepted.")
-    return done
-
-
-@click.command()
-@click.argument("names", nargs=-1, required=True, shell_complete=_complete)
-@click.option("--wait", is_flag=True, help="Until Novita has confirmed it.")
-@_timeout
-@_pass
-def rm(session: Session, names: tuple[str, ...], wait: bool, timeout: str | None) -> None:
-    """Delete machines: says what is lost, and asks."""
-    chosen = [session.find(name) for name in names]
-    for one in chosen:
-        cost = one.get("cost")
-        spent = f" and has cost ${cost['soFarUsd']}" if cost else ""
-        disk = (
-            f" Its disk ({one['rootfsSize']} GB) is lost." if one.get("rootfsSize") else " Its disk is lost."
-        )
-        where = f" on {one['productName']}" if one.get("productName") else ""
-        say(f"{one['name']} is {one['status']}{where}{spent}.{disk}")
-    session.confirm("Delete it?" if len(chosen) == 1 else f"Delete these {len(chosen)}?", default=False)
-    done = _each(chosen, lambda one: session.client.delete(one["instanceId"]))
-    for one in chosen if wait else ():
-        _wait(session, one["instanceId"], one["name"], "gone", timeout)
-    if not wait:
-        session.show(
-            done, [f"{told['instanceId']}  {told['status']}; gone once Novita confirms it" for told in done]
-        )
+    if not wanted:
+        rows = [[one["name"], told["status"], told["message"], one["instanceId"]] for one, told in done]
+        session.show([told for _, told in done], table(rows, plain=session.plain) if rows else [])
+    elif done:
+        _wait_for_all(session, done, wanted, timeout)
     if len(done) < len(chosen):
         raise SystemExit(FAILED)
 
 
+def _wait_for_all(
+    session: Session, done: list[tuple[Instance, Any]], wanted: str, timeout: str | None
+) -> None:
+    from ostler.cli.progress import wait
+
+    until = time.monotonic() + seconds_of(timeout) if timeout else None
+    found = []
+    for one, told in done:
+        left = f"{max(1, round(until - time.monotonic()))}s" if until else None
+        found.append(wait(session, one, wanted, left, ready_by=told.get("estimatedReadyTime")))
+    places = endpoints(found[0]) if len(found) == 1 and found[0].get("portMappings") else []
+    alive = [f"{one['name']}\t{one['status']}" for one in found]
+    session.show(found if len(found) > 1 else found[0], places if wanted == "up" and places else alive)
+
+
 @click.command()
+@some_instances
+@click.option("--release", is_flag=True, help="Let go of it, and leave the machine alone at Novita.")
+@click.option("--wait", "waits", is_flag=True, help="Until Novita has confirmed it.")
+@timeout_option
+@yes_option
+@json_option
+@pass_session
+def rm(session: Session, names: tuple[str, ...], release: bool, waits: bool, timeout: str | None) -> None:
+    """Delete machines: says what is lost and what it has cost, and asks."""
+    chosen = session.find_all(names)
+    for one in chosen:
+        say(_what_is_lost(one, release))
+    if len(chosen) > 1:
+        say(_sum_of(chosen))
+    what = "Let go of" if release else "Delete"
+    session.confirm(f"{what} {chosen[0]['name']}?" if len(chosen) == 1 else f"{what} these {len(chosen)}?")
+
+    def delete(instance_id: str) -> Any:
+        return session.client.delete(instance_id, release=release)
+
+    _carry_out(session, chosen, delete, "gone" if waits else None, timeout)
+
+
+def _what_is_lost(one: Instance, release: bool) -> str:
+    where = f" on {one['productName']}" if one.get("productName") else ""
+    cost = f" and has cost ${so_far(one)}" if one.get("cost") else ""
+    begin = f"{one['name']} is {one['status']}{where}, {span(ago(one['createdAt']))} old{cost}."
+    if release:
+        return f"{begin} Its machine stays at Novita, and goes on costing."
+    if one["status"] == "terminated" or not one.get("novitaInstanceId"):
+        return f"{begin} It has no machine, so nothing is lost."
+    size = f" ({one['rootfsSize']} GB)" if one.get("rootfsSize") else ""
+    kept = " Its network volumes stay." if one.get("networkVolumes") else ""
+    return f"{begin} What is on its disk{size} is lost.{kept}"
+
+
+def _sum_of(chosen: list[Instance]) -> str:
+    running = sum(one["status"] in ("running", "health_checking", "ready") for one in chosen)
+    costs = [Decimal(one["cost"]["soFarUsd"]) for one in chosen if one.get("cost")]
+    cost = f"; together they have cost ${usd(sum(costs))}" if costs else ""
+    return f"{len(chosen)} in all, {running} of them running{cost}."
+
+
+@click.command("wait")
 @one_instance
 @click.option(
-    "--for", "wanted", type=click.Choice(["up", "running", "ready", "stopped", "gone"]), default="up"
+    "--for",
+    "wanted",
+    type=click.Choice(["up", "running", "ready", "stopped", "gone"]),
+    default="up",
+    show_default=True,
+    help="What to wait for; `up` is ready where health is checked, else running.",
 )
-@_timeout
-@_pass
-def wait(session: Session, name: str, wanted: str, timeout: str | None) -> None:
-    """Wait until it is so: 0; 1 if it cannot come any more; 124 if it takes too long."""
-    one = session.find(name)
-    _wait(session, one["instanceId"], one["name"], wanted, timeout)
+@timeout_option
+@json_option
+@pass_session
+def wait_command(session: Session, name: str, wanted: str, timeout: str | None) -> None:
+    """Wait until it is so.
 
+    Exit codes: 0 it is so; 1 it cannot come any more; 3 no such instance; 124 it takes longer than --timeout.
+    """
+    from ostler.cli.progress import wait
 
-# What Novita gives as a command is run only if it is no more than a place to go to.
-_SSH = re.compile(
-    r"ssh(?: -p (?P<port>\d{1,5}))? (?P<place>[\w.-]+@[A-Za-z0-9][\w.-]*)(?: -p (?P<late>\d{1,5}))?"
-)
-
-
-@click.command(context_settings={"ignore_unknown_options": True})
-@one_instance
-@click.argument("command", nargs=-1, type=click.UNPROCESSED)
-@_pass
-def ssh(session: Session, name: str, command: tuple[str, ...]) -> None:
-    """Open a shell in the machine, or run a command there; ssh's exit code is ours."""
-    told = session.client.connection(session.find(name)["instanceId"]).get("ssh") or {}
-    given = " ".join(str(told.get("command", "")).split())
-    parts = _SSH.fullmatch(given)
-    if not given:
-        fail(f"Novita gives no ssh command for {name}.", "Does its template open port 22?", FAILED)
-    if not parts:
-        fail(
-            f"Not run, as it is not of the usual form: {given}",
-            "Run it yourself if you trust it.",
-            NOT_ALLOWED,
-        )
-    port = parts["port"] or parts["late"]
-    if told.get("password"):
-        say(f"password: {told['password']}")
-    arguments = ["ssh", *(["-p", port] if port else []), parts["place"], *command]
-    os.execvp("ssh", arguments)  # noqa: S606, S607  # the user's own ssh, with a checked place
+    found = wait(session, session.find(name), wanted, timeout)
+    session.show(found, endpoints(found) if found.get("portMappings") and wanted != "gone" else [])
 
 
 @click.command()
 @one_instance
-@click.option("-f", "--follow", is_flag=True, help="And what comes, until it is gone or Ctrl-C.")
-@_pass
-def events(session: Session, name: str, follow: bool) -> None:
-    """What happened to it, oldest first."""
-    from ostler.errors import Unavailable, Unreachable
+@click.argument("duration", type=Duration())
+@json_option
+@pass_session
+def extend(session: Session, name: str, duration: str) -> None:
+    """Let it live so much longer: moves every time limit that it has."""
+    from datetime import timedelta
 
-    instance_id, last = session.find(name)["instanceId"], 0
-    while True:
-        try:
-            for one in session.client.events(instance_id):
-                if one["sequence"] > last:
-                    last = one["sequence"]
-                    fault = one.get("error")
-                    words = fault["message"] if fault else one.get("reason", "")
-                    line = f"{one['timestamp']}  {one['type']}  {one['actor']}  {words}".rstrip()
-                    session.show(one, [line])
-                    follow = follow and one["status"] != "terminated"
-        except (Unreachable, Unavailable) as error:
-            if not follow:
-                raise
-            say(f"{error}; trying again")
-        if not follow:
-            return
-        try:
-            time.sleep(2)
-        except KeyboardInterrupt:
-            return
+    one = session.client.get(session.find(name)["instanceId"])
+    more, change = seconds_of(duration), {}
+    for field, value in one.get("limits", {}).items():
+        if field in ("stopAfter", "deleteAfter"):
+            change[field] = duration_of(seconds_of(str(value)) + more)
+        if field in ("stopAt", "deleteAt"):
+            change[field] = (moment(str(value)) + timedelta(seconds=more)).isoformat()
+    if not change:
+        todo = f"To set a limit: ostler update {shlex.quote(one['name'])} --stop-after {duration}"
+        fail(f"{one['name']} has no time limit to move.", todo, FAILED)
+    told = session.client.update(one["instanceId"], {"limits": change})
+    session.show(told, [f"{told['name']}: {ends(told) if told.get('expiry') else _limits(told)}"])
+
+
+def _limits(one: Instance) -> str:
+    return ", ".join(f"{name} {value}" for name, value in one.get("limits", {}).items()) or "no limits"
 
 
 @click.command()
-@one_instance
-@_pass
-def cost(session: Session, name: str) -> None:
-    """What an instance has cost."""
-    told = session.client.cost_page(session.find(name)["instanceId"])
-    session.show(told, [f"${told['totalUsd']} so far, ${told['perHourUsd']} per hour"])
+@click.argument("name", shell_complete=complete_instances)
+@click.option("--name", "new_name", help="Another name.")
+@click.option("--tag", type=Pair("NAME=VALUE", "="), multiple=True, help="Set a tag.")
+@click.option("--untag", multiple=True, help="Remove a tag.")
+@click.option("--webhook", help="Address that is told of every event; '' for none.")
+@click.option("--protect/--no-protect", default=None, help="Refuse its deletion, or no longer.")
+@click.option("--stop-after", type=Duration(), help="Stop it after so long of running.")
+@click.option("--delete-after", type=Duration(), help="Delete it after so long.")
+@click.option("--stop-at", help="Stop it at this time.")
+@click.option("--delete-at", help="Delete it at this time.")
+@click.option("--idle-stop-after", type=Duration(), help="Stop it when unused for so long.")
+@click.option("--delete-after-stopped", type=Duration(), help="Delete it when stopped for so long.")
+@click.option("--no-limits", is_flag=True, help="Remove its time limits.")
+@json_option
+@pass_session
+def update(session: Session, /, name: str, **options: Any) -> None:
+    """Change its name, tags, webhook, protection or time limits."""
+    patch: dict[str, Any] = {}
+    if options["new_name"]:
+        patch["name"] = options["new_name"]
+    if options["webhook"] is not None:
+        patch["webhookUrl"] = options["webhook"] or None
+    if options["protect"] is not None:
+        patch["protected"] = options["protect"]
+    tags: dict[str, Any] = dict(options["tag"]) | dict.fromkeys(options["untag"])
+    limits = {
+        field: options[option] for field, option in _LIMIT_OPTIONS.items() if options[option] is not None
+    }
+    patch |= {"tags": tags} if tags else {}
+    patch |= {"limits": limits} if limits else {"limits": None} if options["no_limits"] else {}
+    if not patch:
+        fail("There is nothing to change.", "See: ostler update --help", 2)
+    told = session.client.update(session.find(name)["instanceId"], patch)  # type: ignore[arg-type]  # as asked
+    session.show(told, [f"{told['name']}: {', '.join(patch)} changed", f"  ends  {ends(told)}"])
 
+
+_LIMIT_OPTIONS = {
+    "stopAfter": "stop_after",
+    "deleteAfter": "delete_after",
+    "stopAt": "stop_at",
+    "deleteAt": "delete_at",
+    "idleStopAfter": "idle_stop_after",
+    "deleteAfterStopped": "delete_after_stopped",
+}
 
 COMMANDS = (
-    create,
     ls,
     show,
     _operating("start", "Start machines that are stopped.", "up"),
-    _operating("stop", "Stop machines; their disks are kept.", "stopped"),
+    _operating("stop", "Stop machines; their disks are kept, and cost.", "stopped"),
     _operating("restart", "Restart machines.", "up"),
     rm,
-    wait,
-    ssh,
-    events,
-    cost,
+    wait_command,
+    extend,
+    update,
 )

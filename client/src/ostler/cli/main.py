@@ -1,41 +1,69 @@
-"""`ostler`: the command line. The client is imported when a command needs it."""
+"""`ostler`: the command line. The client and whatever else is heavy is imported when a command needs it."""
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
 import click
 
-from ostler.cli import instances, market, more
+from ostler import __version__
+from ostler.cli import access, config, create, doctor, instances, money, webhooks
+from ostler.cli.arguments import complete_profiles
 from ostler.cli.session import FAILED, INTERRUPTED, Session, exit_code, explain, say
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option("--url", envvar="OSTLER_URL", help="Address of the service.")
 @click.option("--key", envvar="OSTLER_API_KEY", help="API key.")
-@click.option("--profile", envvar="OSTLER_PROFILE", help="Profile of the config file.")
+@click.option(
+    "--profile", envvar="OSTLER_PROFILE", shell_complete=complete_profiles, help="Profile of the config file."
+)
 @click.option("--json", "as_json", is_flag=True, help="JSON on stdout, for programs.")
 @click.option("-y", "--yes", is_flag=True, help="Ask nothing.")
+@click.version_option(__version__, prog_name="ostler")
 @click.pass_context
 def cli(
     context: click.Context, url: str | None, key: str | None, profile: str | None, as_json: bool, yes: bool
 ) -> None:
     """Rent GPU machines and look after them.
 
-    Instances are named by name, id, or the beginning of an id. Exit codes: 0 done, 1 failed, 2 usage, 3 not
-    found, 4 not allowed, 5 unavailable, 124 waited too long.
+    Instances are named by name, id, or the beginning of an id. Address and key come from flags, the
+    environment (OSTLER_URL, OSTLER_API_KEY), a profile (`ostler config`), or a local copy (`make run`) in
+    this folder or above it. Results are on stdout, everything else on stderr.
+
+    \b
+    Exit codes: 0    done
+                1    failed, or refused by the service
+                2    wrong usage
+                3    not found
+                4    not allowed: key, scope, protection, cap or budget
+                5    unavailable: no answer, or try again later
+                124  waited longer than --timeout
+                130  interrupted
     """
+    if profile and _from_flag(context, "profile"):  # what is named on the line is meant
+        url = url if _from_flag(context, "url") else None
+        key = key if _from_flag(context, "key") else None
+    if os.environ.get("NO_COLOR"):
+        context.color = False
     context.obj = Session(url, key, profile, as_json, yes)
 
 
-for command in (*instances.COMMANDS, *more.COMMANDS, *market.COMMANDS):
-    cli.add_command(command)
+def _from_flag(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+
+
+for module in (create, instances, access, money, webhooks, doctor, config):
+    for command in module.COMMANDS:
+        cli.add_command(command)
 
 
 def main(arguments: list[str] | None = None) -> Any:
     try:
         code = cli.main(args=arguments, prog_name="ostler", standalone_mode=False)
+        sys.stdout.flush()
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Abort:
         say("Interrupted.")
@@ -43,7 +71,8 @@ def main(arguments: list[str] | None = None) -> Any:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except BrokenPipeError:
+    except BrokenPipeError:  # whoever read this has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(FAILED)
     except Exception as error:
         from ostler.errors import OstlerError

@@ -1,16 +1,30 @@
 """What a caller may ask of an instance: the new record, or a refusal that names the status."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from decimal import Decimal
+from typing import Any
 
-from functions.shared.domain.errors import CallerError, Conflict, Fault
+from functions.shared.domain.errors import CallerError, Conflict, Fault, FieldError, ValidationFailed
 from functions.shared.domain.ids import timestamp
+from functions.shared.domain.instance import recovery
+from functions.shared.domain.instance.billing import meter_ended, meter_imported
 from functions.shared.domain.instance.decision import Decision, Policy
+from functions.shared.domain.instance.expiry import next_due
 from functions.shared.domain.instance.health import HealthCheck
+from functions.shared.domain.instance.limits import (
+    LIMIT_NAMES,
+    NO_LIMITS,
+    EndedBy,
+    LimitChange,
+    LimitClock,
+    Limits,
+)
 from functions.shared.domain.instance.machine import Machine, MachineState, machine_state
-from functions.shared.domain.instance.progress import end_startup
+from functions.shared.domain.instance.progress import LONGEST_STEP, end_startup, fail
 from functions.shared.domain.instance.purchases import region_reasons
+from functions.shared.domain.instance.reclaim import ON_DEMAND, OnReclaim, require_reclaimable
 from functions.shared.domain.instance.record import (
     Action,
     Instance,
@@ -35,8 +49,13 @@ def begin_create(
     now: datetime,
     policy: Policy,
     reasons: Sequence[tuple[str, str]] = (),
+    price: Decimal | None = None,
+    capped: bool = False,
+    limits: Limits = NO_LIMITS,
+    ceilings: Limits = NO_LIMITS,
+    protected: bool = False,
 ) -> Decision:
-    """`reasons`: why regions had no offer, as far as that is known already."""
+    """`reasons`: why regions had no offer, as far as that is known already; `price`: of the best offer."""
     record = Instance(
         id=instance_id,
         name=name,
@@ -50,10 +69,16 @@ def begin_create(
         correlation_id=correlation_id,
         webhook_url=webhook_url,
         machine=RentedMachine(region=spec.region),
-        purchases=PurchaseState(reasons=tuple(reasons)),
+        purchases=PurchaseState(
+            reasons=tuple(reasons), price=price if spec.max_price is None else spec.max_price
+        ),
+        capped=capped,
+        limits=limits,
+        ceilings=ceilings,
+        protected=protected,
     )
     decision = Decision(record, now, policy, now, actor)
-    return decision.add_event("instance.creating", data=region_reasons(reasons))
+    return decision.add_event("instance.creating", data=region_reasons(reasons)).commit()
 
 
 def begin_import(
@@ -66,8 +91,14 @@ def begin_import(
     correlation_id: str,
     now: datetime,
     policy: Policy,
+    capped: bool = False,
+    limits: Limits = NO_LIMITS,
+    ceilings: Limits = NO_LIMITS,
+    on_reclaim: OnReclaim | None = None,
 ) -> Decision:
     """A machine that somebody else bought: looked after from now on, and kept whatever fails."""
+    billing_mode = machine.billing_mode or ON_DEMAND
+    require_reclaimable(on_reclaim, billing_mode, imported=True)
     state = machine_state(machine)
     status = {MachineState.RUNNING: Status.RUNNING, MachineState.EXITED: Status.EXITED}.get(
         state, Status.STARTING
@@ -80,8 +111,9 @@ def begin_import(
             template_id="",
             gpu_num=machine.gpu_num or 1,
             rootfs_size=machine.rootfs_size or 0,
-            billing_mode=machine.billing_mode or "onDemand",
+            billing_mode=billing_mode,
             keep_on_failure=True,
+            on_reclaim=on_reclaim,
         ),
         status=status,
         created_at=now,
@@ -101,20 +133,43 @@ def begin_import(
             owned=True,
         ),
         ready_at=now if status is Status.RUNNING else None,
+        capped=capped,
+        limits=limits,
+        ceilings=ceilings,
+        clock=LimitClock(ran_at=now, off_since=now)
+        if status is Status.EXITED
+        else LimitClock(ran_at=now, running_since=now),
     )
-    return Decision(record, now, policy, now, actor).add_event(f"instance.{status}", "imported")
+    decision = meter_imported(Decision(record, now, policy, now, actor), machine)
+    return _due_by_limits(decision.add_event(f"instance.{status}", "imported"))
+
+
+def _due_by_limits(decision: Decision) -> Decision:
+    """A limit may be the first thing that is due; at rest it is the only one."""
+    record = decision.record
+    limit = next_due(record, decision.policy.expiry_notice)
+    known = None if record.at_rest else record.next_check_at
+    return decision.due(min((one for one in (limit, known) if one), default=None))
 
 
 def begin_start(
-    decision: Decision, operation_id: str, check: HealthCheck, webhook_url: str | None = None
+    decision: Decision,
+    operation_id: str,
+    check: HealthCheck,
+    webhook_url: str | None = None,
+    limits: LimitChange | None = None,
 ) -> Decision:
     record = decision.record
     refuse_missing(record)
-    if record.starting_again:
+    replaced = record.recovery is not None and record.status in (Status.CREATING, Status.STARTING)
+    if record.starting_again or replaced:
         raise _in_progress(record)
     if record.status not in STARTABLE or _without_machine(record):
         raise _refusal("INSTANCE_NOT_STARTABLE", record, "started")
-    return _bring_up(decision, Action.START, operation_id, check, webhook_url)
+    decision = decision.change(clock=record.clock.started(decision.now), ended_by=None)
+    if limits:
+        decision = _change_limits(decision, limits)
+    return _bring_up(decision, Action.START, operation_id, check, webhook_url).commit()
 
 
 def begin_restart(
@@ -129,21 +184,115 @@ def begin_restart(
     return _bring_up(decision, Action.RESTART, operation_id, check, webhook_url)
 
 
-def begin_stop(decision: Decision, operation_id: str) -> Decision:
+@dataclass(frozen=True)
+class ReclaimChange:
+    to: OnReclaim | None
+
+
+@dataclass(frozen=True)
+class Update:
+    """What a caller changes: what is not named stays; of tags and limits, None takes one away."""
+
+    fields: Mapping[str, Any]  # of the record: name, webhook_url, protected
+    limits: LimitChange | None = None
+    tags: Mapping[str, str | None] | None = None
+    only_tags: bool = False  # all others are taken away
+    reclaim: ReclaimChange | None = None
+
+
+_MOST_TAGS = 20
+
+
+def begin_update(decision: Decision, update: Update) -> Decision:
+    """Says what changed, by whom; without an event where nothing did."""
+    before = decision.record
+    if before.status in (Status.DELETING, Status.TERMINATED):
+        why = f"{before.id} is {before.status}: it cannot be changed any more"
+        raise Conflict("INSTANCE_ENDED", why, details={"status": before.status})
+    decision = decision.change(**update.fields)
+    if update.tags is not None:
+        decision = decision.change(spec=replace(before.spec, tags=_merged_tags(before.spec.tags, update)))
+    if update.limits:
+        decision = _change_limits(decision, update.limits)
+    if update.reclaim:
+        decision = _change_reclaim(decision, update.reclaim.to)
+    if not (data := _differences(before, decision.record)):
+        return decision.change(ceilings=before.ceilings)
+    decision = decision.change(updated_at=decision.now)
+    return _due_by_limits(decision.add_event("instance.updated", data=data))
+
+
+def _merged_tags(tags: tuple[tuple[str, str], ...], update: Update) -> tuple[tuple[str, str], ...]:
+    merged = {**({} if update.only_tags else dict(tags)), **(update.tags or {})}
+    left = tuple((name, value) for name, value in merged.items() if value is not None)
+    if len(left) > _MOST_TAGS:
+        raise ValidationFailed([FieldError("tags", "INVALID_TAGS", f"At most {_MOST_TAGS} in all")])
+    return left
+
+
+def _change_limits(decision: Decision, change: LimitChange) -> Decision:
     record = decision.record
-    if record.status not in STOPPABLE or _without_machine(record):
+    limits = change.apply(record.limits, record.clock, decision.now)
+    clock = record.clock if limits == record.limits else record.clock.changed()
+    return decision.change(limits=limits, ceilings=change.rules.ceilings, clock=clock)
+
+
+def _change_reclaim(decision: Decision, asked: OnReclaim | None) -> Decision:
+    """What waits for room waits no longer where nobody wants it back; what is on its way comes."""
+    record = decision.record
+    require_reclaimable(asked, record.billing_mode, imported=record.imported)
+    decision = decision.change(spec=replace(record.spec, on_reclaim=asked))
+    if asked is None and record.status is not Status.CREATING and not record.coming_up:
+        return recovery.ended(decision, _SUPERSEDED)
+    return decision
+
+
+def _differences(before: Instance, after: Instance) -> dict[str, Any]:
+    """What changed, by name; before and after where it is short and no secret can be in it."""
+    tags = [dict(one.spec.tags) for one in (before, after)]
+    limits = [one.limits.as_json() for one in (before, after)]
+    shown: dict[str, list[Any]] = {"name": [before.name, after.name]}
+    shown["protected"] = [before.protected, after.protected]
+    reclaim = [one.spec.on_reclaim for one in (before, after)]
+    shown["onReclaim"] = [one.as_json() if one else None for one in reclaim]
+    shown |= {f"limits.{name}": [one.get(name) for one in limits] for name in LIMIT_NAMES.values()}
+    changes = {name: {"from": one[0], "to": one[1]} for name, one in shown.items() if one[0] != one[1]}
+    unshown = [f"tags.{name}" for name in {**tags[0], **tags[1]} if tags[0].get(name) != tags[1].get(name)]
+    unshown += ["webhookUrl"] if before.webhook_url != after.webhook_url else []
+    changed = [*changes, *unshown]
+    return {"changed": changed, "changes": changes} if changed else {}
+
+
+def begin_stop(decision: Decision, operation_id: str, by: EndedBy = EndedBy.USER) -> Decision:
+    record, recovering = decision.record, decision.record.recovery is not None
+    if recovering and record.status is Status.CREATING:
+        return _stop_replacing(decision, operation_id, by)
+    stoppable = STOPPABLE | {Status.EXITED} if recovering else STOPPABLE
+    if record.status not in stoppable or _without_machine(record):
         raise _refusal("INSTANCE_NOT_STOPPABLE", record, "stopped")
     decision = _begin_operation(decision, Action.STOP, operation_id)
-    return decision.move(Status.STOPPING, deadline_at=None, error=None, next_check_at=decision.now)
+    if recovering:  # a step may be at the call that starts it: what is off now may be on later
+        decision = decision.change_machine(may_start_until=decision.now + LONGEST_STEP)
+    changes: Any = {"deadline_at": None, "error": None, "next_check_at": decision.now, "ended_by": by}
+    return decision.move(Status.STOPPING, **changes)
 
 
-def begin_delete(decision: Decision, operation_id: str) -> Decision:
+def _stop_replacing(decision: Decision, operation_id: str, by: EndedBy) -> Decision:
+    """There is nothing to stop: its machine was given back, and no other is bought any more."""
+    decision = _begin_operation(decision, Action.STOP, operation_id).move_operation("completed")
+    why = "It was stopped before another machine took the place of the one that was taken away"
+    return fail(decision, Fault(recovery.FAILED, why), by).due(decision.now)
+
+
+def begin_delete(decision: Decision, operation_id: str, by: EndedBy = EndedBy.USER) -> Decision:
     """Idempotent: deleting what is being deleted changes nothing."""
     record = decision.record
     if record.status in (Status.DELETING, Status.TERMINATED):
         return decision
+    _refuse_protected(record)
     decision = _begin_operation(decision, Action.DELETE, operation_id)
-    decision = decision.move(Status.DELETING, deadline_at=None, next_check_at=decision.now)
+    changes: Any = {"deadline_at": None, "next_check_at": decision.now, "ended_by": by}
+    decision = decision.move(Status.DELETING, **changes)
     decision = decision.change_cleanup(vanished=())  # now asked for: what reappears is deleted, too
     return decision.add_cleanup(record.machine.id, Action.DELETE) if record.machine.id else decision
 
@@ -154,6 +303,8 @@ def begin_release(decision: Decision, operation_id: str, *, admin: bool) -> Deci
     record = decision.record
     if record.status is Status.TERMINATED:
         return decision
+    if record.status is not Status.DELETING:
+        _refuse_protected(record)
     if not (record.imported or record.missing or record.stuck):
         why = f"{record.id} is neither imported nor missing, nor does Novita refuse to give its machine back"
         raise Conflict("INSTANCE_NOT_RELEASABLE", why, details={"status": record.status})
@@ -161,10 +312,13 @@ def begin_release(decision: Decision, operation_id: str, *, admin: bool) -> Deci
         raise CallerError("FORBIDDEN", "What Novita will not give back is released by admin alone")
     if record.status is not Status.DELETING:
         decision = _begin_operation(decision, Action.DELETE, operation_id)
-        decision = decision.move(Status.DELETING, "released", deadline_at=None, next_check_at=decision.now)
+        changes: Any = {"deadline_at": None, "next_check_at": decision.now, "ended_by": EndedBy.USER}
+        decision = decision.move(Status.DELETING, "released", **changes)
     own = (record.live_machine_id,) if record.live_machine_id else ()
     left = dict.fromkeys((*record.cleanup.released, *own, *(one.machine_id for one in record.cleanup.tasks)))
     decision = decision.change_cleanup(tasks=(), released=tuple(left)).change_machine(needs_look=False)
+    for machine_id in left:  # what they cost from now on is not this instance's
+        decision = meter_ended(decision, machine_id, decision.now)
     if record.purchases.unsettled:  # one that turns up bought after all is given back
         return decision
     return decision.move(Status.TERMINATED, "released").move_operation("completed").due(None)
@@ -183,6 +337,11 @@ def begin_again(decision: Decision) -> Decision:
         correlation_id=decision.record.correlation_id,
         now=decision.now,
         policy=decision.policy,
+        price=decision.record.purchases.price,
+        capped=decision.record.capped,
+        limits=decision.record.limits,
+        ceilings=decision.record.ceilings,
+        protected=decision.record.protected,
     ).record
     record = decision.record
     again = replace(
@@ -192,13 +351,17 @@ def begin_again(decision: Decision) -> Decision:
         version=record.version,
         token=record.token,
         sequence=record.sequence,
-        purchases=PurchaseState(count=record.purchases.count),
+        purchases=replace(fresh.purchases, count=record.purchases.count),
+        counted=record.counted,
         cleanup=replace(record.cleanup, tasks=()),
+        ledger=record.ledger,
         operation=record.operation,
+        recoveries=record.recoveries,
         last_used_at=record.last_used_at,
+        clock=LimitClock(ran_at=record.clock.ran_at, start_at=decision.now),
         unknown=record.unknown,
     )
-    return replace(decision, record=again).move(Status.CREATING)
+    return replace(decision, record=again).move(Status.CREATING).commit()
 
 
 def _not_again(record: Instance) -> str | None:
@@ -237,6 +400,7 @@ def _begin_operation(
 ) -> Decision:
     again = decision.record.starting_again
     decision = end_startup(decision, _SUPERSEDED) if again else decision.move_operation("failed", _SUPERSEDED)
+    decision = recovery.ended(decision, _SUPERSEDED)
     operation = Operation(
         operation_id,
         kind,
@@ -250,6 +414,12 @@ def _begin_operation(
         began_in=decision.record.status,
     )
     return replace(decision.change(operation=operation), operations=(*decision.operations, operation))
+
+
+def _refuse_protected(record: Instance) -> None:
+    if record.protected:
+        why = f"{record.id} is protected: take `protected` away first"
+        raise Conflict("INSTANCE_PROTECTED", why, details={"status": record.status})
 
 
 def refuse_missing(record: Instance) -> None:

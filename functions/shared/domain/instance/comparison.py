@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from functions.shared.domain.errors import Fault
 from functions.shared.domain.ids import Mark, read_mark
-from functions.shared.domain.instance.decision import Policy
+from functions.shared.domain.instance.decision import Decision
 from functions.shared.domain.instance.machine import Machine, MachineState, machine_state
 from functions.shared.domain.instance.record import Instance
 from functions.shared.domain.instance.status import Status
@@ -37,8 +37,9 @@ class ComparisonReport:
     stuck: int = 0  # records with a machine that Novita refuses to give back
     deletions_held: int = 0  # orphans that are not deleted because there are too many of them at once
     differences: tuple[Difference, ...] = ()
-    fault: Fault | None = None  # why Novita's list could not be read
+    fault: Fault | None = None  # why Novita's list could not be read, or is not believed
     absent: tuple[str, ...] = ()  # machines of ours that the list lacks, also those that it may show late
+    fleet: tuple[Instance, ...] = ()  # the records that were compared
 
     def of(self, kind: DifferenceKind) -> Iterator[Difference]:
         return (one for one in self.differences if one.kind is kind)
@@ -87,6 +88,12 @@ class Comparison:
     def too_many(self, deletions: int) -> bool:
         """Orphans to delete at once: more likely the records are lost, or it is another account's list."""
         return deletions > max(_FEW, _SHARE * self.known)
+
+    @property
+    def blank(self) -> bool:
+        """It shows nothing of ours, and what it lacks is not known to be missing: that is no comparison."""
+        shown = self.matched or self.unknown or self.reappeared or self.orphans
+        return not shown and any(not record.missing for record in self.unlisted)
 
 
 def compare(
@@ -142,15 +149,18 @@ def worth_an_early_step(record: Instance, machine: Machine, now: datetime) -> bo
     return changed and due is not None and due > now + _SOON
 
 
-def changed_lately(record: Instance, began: datetime, policy: Policy) -> bool:
-    """A list that lags may show it as it was before."""
-    latest = max(record.updated_at, record.machine.acted_at or record.updated_at)
-    return began - latest < policy.settle
+def needs_confirmation(decision: Decision) -> bool:
+    """By a get, which knows no notice of a reclaim: that is believed as the list has it."""
+    return any(event.type != "instance.reclaim_notified" for event in decision.events)
 
 
 def differs(before: Instance, after: Instance) -> bool:
-    """More than when it was last looked at: a running machine is not written anew every minute."""
-    looked = replace(after.machine, looked_at=before.machine.looked_at, seen_at=before.machine.seen_at)
+    """More than when it was last looked at: a running machine is not written anew every minute, nor for the
+    list telling of spot what a get does not, as long as that is no notice."""
+    known = before.machine
+    looked = replace(after.machine, looked_at=known.looked_at, seen_at=known.seen_at)
+    if {looked.spot_status, known.spot_status} <= {"", "running"}:
+        looked = replace(looked, spot_status=known.spot_status)
     return replace(after, machine=looked, next_check_at=before.next_check_at) != before
 
 

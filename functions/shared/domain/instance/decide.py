@@ -3,26 +3,33 @@
 from dataclasses import replace
 from datetime import datetime
 
-from functions.shared.domain.instance import outcomes, purchases, sightings
+from functions.shared.domain.instance import enforcement, outcomes, purchases, recovery, sightings
 from functions.shared.domain.instance.decision import Decision, Policy
 from functions.shared.domain.instance.observations import (
     ActionTaken,
+    BudgetsJudged,
     CallPostponed,
     CallRefused,
     CallUnclear,
     DeadLettered,
+    GpuUseRead,
     HealthChecked,
     NameNotListed,
     NotFoundById,
+    NoticeSeen,
     NotListed,
     Observation,
+    OfferFound,
+    OfferNotFound,
     OwnedByAnother,
     PurchasesRead,
     Reappeared,
+    RecoveryMayBegin,
     RoundHeld,
     Seen,
     Tick,
     UnknownMachine,
+    UseRead,
 )
 from functions.shared.domain.instance.progress import check_time, postpone, proceed
 from functions.shared.domain.instance.record import Instance
@@ -39,13 +46,16 @@ def decide(
 ) -> Decision:
     """Pure. `step` is when the step began that this decision belongs to; without it, a new one begins."""
     decision = _learn(Decision(record, now, policy, step or now, actor), observation)
+    if isinstance(observation, NoticeSeen):  # which changes nothing about what is due
+        return decision
     return decision if decision.call else proceed(decision)
 
 
 def _learn(decision: Decision, observation: Observation) -> Decision:
     match observation:
         case Tick():
-            return check_time(decision)
+            limited = enforcement.enforce(decision)
+            return limited if limited.call or limited.pause else check_time(limited)
         case PurchasesRead():
             return purchases.purchases_read(decision, observation)
         case NameNotListed():
@@ -62,7 +72,7 @@ def _learn(decision: Decision, observation: Observation) -> Decision:
         case OwnedByAnother():
             return outcomes.owned_by_another(decision, observation.machine_id)
         case Reappeared():
-            return purchases.reappeared(decision, observation.machine_id)
+            return purchases.reappeared(decision, observation.machine, observation.began)
         case DeadLettered():
             return outcomes.dead_lettered(decision, observation.queue, observation.fault)
         case ActionTaken():
@@ -77,3 +87,17 @@ def _learn(decision: Decision, observation: Observation) -> Decision:
             return outcomes.health_checked(decision, observation)
         case RoundHeld():
             return outcomes.round_held(decision, observation.wait_seconds)
+        case NoticeSeen():
+            return sightings.notice_seen(decision, observation.machine, observation.began)
+        case RecoveryMayBegin():
+            return recovery.begun(decision)
+        case OfferFound():
+            return recovery.offer_found(decision)
+        case OfferNotFound():
+            return recovery.offer_not_found(decision, observation)
+        case UseRead():
+            return enforcement.use_read(decision, observation.use)
+        case GpuUseRead():
+            return enforcement.gpu_use_read(decision, observation)
+        case BudgetsJudged():
+            return enforcement.budgets_judged(decision, observation)

@@ -7,9 +7,9 @@ from typing import Any
 
 from functions.shared.domain.errors import Fault
 from functions.shared.domain.instance.boot_times import BootTime
-from functions.shared.domain.instance.observations import Call
+from functions.shared.domain.instance.observations import Call, LastUse
 from functions.shared.domain.instance.record import Action, CleanupTask, Event, Instance, Operation
-from functions.shared.domain.instance.status import Status
+from functions.shared.domain.instance.status import UP, Status
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,7 @@ class Policy:
     settle: timedelta = timedelta(seconds=120)
     gone_confirm: timedelta = timedelta(seconds=10)
     vanished_after: timedelta = timedelta(hours=24)
+    expiry_notice: timedelta = timedelta(minutes=10)
 
     @property
     def gone_after(self) -> timedelta:
@@ -43,7 +44,9 @@ class Decision:
     again_at: datetime | None = None  # the next look is then, whatever is likely
     boot_time: BootTime | None = None  # it has just come up: something to learn from
     owns: str | None = None  # a machine that is its own from now on: stored with the record
+    commits: bool = False  # it is about to spend money: stored only within caps and budgets
     illegal_moves: tuple[tuple[Status, Status], ...] = ()  # a mistake in the rules: logged and counted
+    unused: LastUse | None = None  # it is stored only if there was no other use since this one
 
     def change(self, **changes: Any) -> "Decision":
         return replace(self, record=replace(self.record, **changes))
@@ -70,6 +73,10 @@ class Decision:
     def wait_until(self, at: datetime) -> "Decision":
         return replace(self, pause=at)
 
+    def commit(self) -> "Decision":
+        """For a create, a start, a recovery, a purchase; what others began is counted and not refused."""
+        return replace(self, commits=True)
+
     def own(self, machine_id: str) -> "Decision":
         return replace(self.change_machine(owned=True), owns=machine_id)
 
@@ -95,8 +102,13 @@ class Decision:
         """The one way a status changes. A move that the table does not allow changes nothing and is noted."""
         if not self.record.may_become(status):
             return replace(self, illegal_moves=(*self.illegal_moves, (self.record.status, status)))
-        changed = self.change(status=status, updated_at=self.now, waiting=None, **changes)
+        clock = self.record.clock.moved(self.record.status, status, self.now)
+        ended_by = None if status in UP else self.record.ended_by
+        own: dict[str, Any] = {"clock": clock, "ended_by": ended_by, "updated_at": self.now, "waiting": None}
+        changed = self.change(**own | changes | {"status": status})
         health = self.record.health if status in (Status.READY, Status.FAILED) else None
+        if changed.record.ended_by:
+            data = {**(data or {}), "endedBy": changed.record.ended_by.value}
         return changed.add_event(f"instance.{status}", reason, fault, health, data)
 
     def add_event(
@@ -176,6 +188,6 @@ def leave_to_its_step(record: Instance, decision: Decision) -> Decision:
     due = decision.record.next_check_at
     if decision.call is not None:
         due = decision.now
-    elif due and record.next_check_at:
+    elif due and record.next_check_at and not decision.record.at_rest:  # then nothing but a limit is due
         due = min(due, record.next_check_at)
     return replace(decision.due(due), call=None)

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from enum import Enum, auto
 
 from functions.shared.domain.errors import Fault
@@ -44,6 +45,10 @@ class Machine:
     spot_reclaim_at: datetime | None = None
     error: str = ""  # statusError, as one line
     created_at: datetime | None = None
+    started_at: datetime | None = None  # when it was last started and stopped, where Novita tells
+    stopped_at: datetime | None = None
+    price: Decimal | None = None  # USD for one GPU and hour
+    storage_price: Decimal | None = None  # USD for one GB and day, while it is stopped
     ends_at: datetime | None = None  # of one that is paid by the month
     cluster_id: str = ""
     image: str = ""
@@ -62,6 +67,8 @@ class Connection:
     terminal_address: str = field(default="", repr=False)
     terminal_username: str = field(default="", repr=False)
     terminal_password: str = field(default="", repr=False)
+    system_log: str = field(default="", repr=False)  # the boot's, until it runs
+    instance_log: str = field(default="", repr=False)  # what runs in it
 
 
 class MachineState(Enum):

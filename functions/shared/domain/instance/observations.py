@@ -1,10 +1,11 @@
 """What was learned, and the calls through which more can be learned or done."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from functions.shared.domain.errors import Fault
 from functions.shared.domain.instance.boot_times import BootEstimate
+from functions.shared.domain.instance.gpu_use import GpuSeries
 from functions.shared.domain.instance.health import HealthReport
 from functions.shared.domain.instance.machine import Machine
 from functions.shared.domain.instance.record import Action, Purchase, Queue
@@ -50,11 +51,54 @@ class Act:
 
 
 @dataclass(frozen=True)
+class BeginRecovery:
+    """Ask whether a machine that was taken away may be brought back now."""
+
+
+@dataclass(frozen=True)
+class FindOffer:
+    """Ask whether another machine could be bought, and buy nothing."""
+
+
+@dataclass(frozen=True)
 class CheckHealth:
     """Ask the application inside whether it answers."""
 
 
-Call = ReadPurchases | FindByName | WriteOffPurchase | Buy | Look | Act | CheckHealth
+@dataclass(frozen=True)
+class ReadUse:
+    """Read when it was last used: its time without use may be up."""
+
+
+@dataclass(frozen=True)
+class LastUse:
+    """As it was read; None: nobody has noted any."""
+
+    at: datetime | None
+
+
+@dataclass(frozen=True)
+class ReadGpuUse:
+    """Ask Novita how busy the machine's GPUs were for so long: by all else it is idle."""
+
+    machine_id: str
+    window: timedelta
+    last_use: LastUse  # what a stop rests on
+
+
+Call = (
+    ReadPurchases
+    | FindByName
+    | WriteOffPurchase
+    | Buy
+    | Look
+    | Act
+    | CheckHealth
+    | ReadUse
+    | ReadGpuUse
+    | BeginRecovery
+    | FindOffer
+)
 
 
 # Observations: what came of it. `began` is when the request that learned it was begun.
@@ -124,7 +168,8 @@ class OwnedByAnother:
 class Reappeared:
     """A get by id shows a machine that was confirmed gone."""
 
-    machine_id: str
+    machine: Machine
+    began: datetime
 
 
 @dataclass(frozen=True)
@@ -187,6 +232,49 @@ class RoundHeld:
     wait_seconds: float
 
 
+@dataclass(frozen=True)
+class RecoveryMayBegin:
+    """Purchases and starts are not paused."""
+
+
+@dataclass(frozen=True)
+class OfferFound:
+    """Another machine can be had at this moment."""
+
+
+@dataclass(frozen=True)
+class OfferNotFound:
+    fault: Fault
+
+
+@dataclass(frozen=True)
+class NoticeSeen:
+    """A list shows the notice of a reclaim, whatever else is under way."""
+
+    machine: Machine
+    began: datetime
+
+
+@dataclass(frozen=True)
+class UseRead:
+    use: LastUse
+
+
+@dataclass(frozen=True)
+class GpuUseRead:
+    """`series`: of each GPU, its utilisation in percent by time; None: it could not be read."""
+
+    asked: ReadGpuUse
+    series: GpuSeries | None
+
+
+@dataclass(frozen=True)
+class BudgetsJudged:
+    """Whether a budget that stops what runs is passed: the end of its period; None: there is none such."""
+
+    period_ends_at: datetime | None
+
+
 Observation = (
     Tick
     | PurchasesRead
@@ -204,4 +292,11 @@ Observation = (
     | CallPostponed
     | HealthChecked
     | RoundHeld
+    | RecoveryMayBegin
+    | OfferFound
+    | OfferNotFound
+    | NoticeSeen
+    | UseRead
+    | GpuUseRead
+    | BudgetsJudged
 )

@@ -4,6 +4,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from functions.shared.domain.errors import Fault
+from functions.shared.domain.instance import recovery
+from functions.shared.domain.instance.billing import meter_ended, meter_started
 from functions.shared.domain.instance.decision import Decision
 from functions.shared.domain.instance.health import HealthCheck
 from functions.shared.domain.instance.observations import (
@@ -32,6 +34,11 @@ def action_taken(decision: Decision, act: Act, at: datetime) -> Decision:
     if act.machine_id != record.machine.id:
         return decision
     decision = found(decision).change_machine(acted_at=at, looked_at=decision.step).change(waiting=None)
+    if act.action is Action.START:  # what was said of its last run is over
+        decision = decision.change_machine(spot_status="", spot_reclaim_at=None)
+        decision = meter_started(decision, act.machine_id, at)
+    if recovery.is_start(record, act):
+        return recovery.start_taken(decision)
     if act.action is not record.pending:
         deleting = record.status is Status.DELETING
         return decision.move_operation("monitoring") if deleting else decision
@@ -52,6 +59,8 @@ def call_refused(decision: Decision, refusal: CallRefused) -> Decision:
         return fail(decision, fault) if record.status is Status.CREATING else decision
     if record.cleanup.task(act.machine_id):
         return _refused_end(decision, act, refusal)
+    if recovery.is_start(record, act):
+        return recovery.start_refused(decision, refusal)
     if act.action is not record.pending or act.machine_id != record.machine.id:
         return decision
     if refusal.wrong_state and act.action is Action.START:  # it runs already, or is still being stopped
@@ -95,7 +104,7 @@ def call_unclear(decision: Decision, unclear: CallUnclear) -> Decision:
 
 def owned_by_another(decision: Decision, machine_id: str) -> Decision:
     """It was imported by somebody else meanwhile: not ours to end any more."""
-    decision = decision.without_task(machine_id)
+    decision = meter_ended(decision.without_task(machine_id), machine_id, decision.now)
     return decision.change_cleanup(released=(*decision.record.cleanup.released, machine_id))
 
 

@@ -2,15 +2,19 @@
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from functions.shared.domain.errors import Fault
+from functions.shared.domain.instance import recovery
 from functions.shared.domain.instance.boot_times import next_look, plan_looks
 from functions.shared.domain.instance.decision import Decision
+from functions.shared.domain.instance.expiry import next_due
+from functions.shared.domain.instance.limits import EndedBy
 from functions.shared.domain.instance.observations import Act, Call, CheckHealth, Look, ReadPurchases
 from functions.shared.domain.instance.record import Action, CleanupTask, Instance, Refusal
 from functions.shared.domain.instance.status import ON_THE_MOVE, WITH_BOOT_DEADLINE, Status
 
-_LONGEST_STEP = timedelta(minutes=2)  # as long as a function may live
+LONGEST_STEP = timedelta(minutes=2)  # as long as a function may live
 # Waits between looks for a missing machine grow to this. Below an hour, as a longer time without a not-found
 # does not count towards `vanished_after`.
 _LONGEST_LOOK_WAIT = timedelta(minutes=45)
@@ -41,7 +45,7 @@ def left_to_its_step(record: Instance, now: datetime) -> bool:
     """Whether GET and the sweep leave it alone: its step is under way and their write would make that stale,
     or its status is one that only its own step may judge."""
     due = record.next_check_at
-    under_way = due is not None and timedelta() <= now - due < _LONGEST_STEP
+    under_way = due is not None and timedelta() <= now - due < LONGEST_STEP
     return under_way or record.status in (Status.HEALTH_CHECKING, Status.DELETING)
 
 
@@ -62,9 +66,13 @@ def _needed(decision: Decision) -> tuple[Call, Decision] | None:
         put_off = record.operation is not None and _put_off(record.operation.refusal, step)
         if record.pending and not put_off and not (machine.needs_look and _start_overdue(record, step)):
             return Act(record.pending, machine.id), decision.change_machine(looked_at=step)
+        if recovery.start_is_next(record, decision.now):
+            return Act(Action.START, machine.id), decision.change_machine(looked_at=step)
         checking = record.status is Status.HEALTH_CHECKING  # and the last look is too old for a round
         if record.status in ON_THE_MOVE or machine.needs_look or checking:
             return Look(machine.id), decision.change_machine(looked_at=step)
+    if record.recovery and (more := recovery.next_call(record, step)):
+        return more, decision.change(recovery=replace(record.recovery, checked_at=step))
     return None
 
 
@@ -77,15 +85,16 @@ def _finish(decision: Decision) -> Decision:
     if record.status is Status.DELETING and not record.cleanup.tasks and not record.purchases.unsettled:
         decision = _end(decision)
     record = decision.record
+    limit = next_due(record, decision.policy.expiry_notice)
     if record.at_rest:
-        return decision.change(waiting=None).due(None)
+        return decision.change(waiting=None).due(limit)
     due = decision.pause or decision.again_at or _next_look(decision)
     deadline = record.deadline_at
     if deadline and deadline > decision.now:
         due = min(due, deadline)
     elif deadline and record.status in WITH_BOOT_DEADLINE and not _may_be_up(decision, deadline):
         due = decision.now  # it was looked at, and is not up: the next step says so
-    return decision.due(due)
+    return decision.due(min(due, limit) if limit else due)
 
 
 def _next_look(decision: Decision) -> datetime:
@@ -98,6 +107,8 @@ def _next_look(decision: Decision) -> datetime:
         times.append(_refused_until(record.operation.refusal, now) or _machine_due(decision))
     elif (record.status in ON_THE_MOVE or record.machine.needs_look) and not record.leaving:
         times.append(_machine_due(decision))
+    if due := recovery.due_at(decision):
+        times.append(due)
     return max(now, min(times, default=now + decision.policy.poll))
 
 
@@ -149,7 +160,7 @@ def _end(decision: Decision) -> Decision:
 
 def check_time(decision: Decision) -> Decision:
     """What time has brought about: a restart that is given up, a deadline."""
-    decision = give_up_restart(decision)
+    decision = recovery.check_window(give_up_restart(decision))
     record = decision.record
     if record.status is Status.CREATING:
         return decision if record.purchases.unsettled else give_up_buying(decision)
@@ -225,7 +236,7 @@ def leave_as_it_was(decision: Decision, fault: Fault) -> Decision:
     else:
         stopped = operation is not None and operation.began_in is Status.STOPPED
         before = Status.STOPPED if stopped else Status.EXITED
-        decision = decision.move(before, fault.code, fault, deadline_at=None)
+        decision = decision.move(before, fault.code, fault, deadline_at=None, ended_by=EndedBy.FAILURE)
     return end_startup(decision, fault)
 
 
@@ -241,17 +252,20 @@ def postpone(decision: Decision, fault: Fault, wait_seconds: float | None) -> De
     return decision.wait_until(decision.now + wait)
 
 
-def fail(decision: Decision, fault: Fault) -> Decision:
+def fail(decision: Decision, fault: Fault, by: EndedBy = EndedBy.FAILURE) -> Decision:
     """Failed, and the machine stops costing money unless the request said to keep it. What is in use, or at
     its end already, cannot fail any more."""
     record = decision.record
     if not record.may_become(Status.FAILED):
         return decision
+    fault = recovery.failure(record, fault)
     if record.starting_again:  # first, so that every event of this moment says so
         decision = decision.move_operation("failed", fault)
-    decision = decision.move(Status.FAILED, fault.code, fault, error=fault, deadline_at=None)
+    changes: Any = {"error": fault, "deadline_at": None, "ended_by": by}
+    decision = decision.move(Status.FAILED, fault.code, fault, **changes)
     if record.starting_again:
         decision = end_startup(decision, fault)
+    decision = recovery.ended(decision, fault)
     return decision if record.spec.keep_on_failure else give_up_machine(decision)
 
 
@@ -260,7 +274,8 @@ def give_up_machine(decision: Decision) -> Decision:
     record = decision.record
     if record.machine.id is None:
         return decision
-    was_ready = (record.operation and record.operation.brings_up) or record.ready_at is not None
+    used = record.was_ready or (record.operation and record.operation.brings_up)
+    was_ready = used and not record.machine.untried
     return decision.add_cleanup(record.machine.id, Action.STOP if was_ready else Action.DELETE)
 
 

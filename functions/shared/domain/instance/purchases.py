@@ -4,7 +4,9 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from functions.shared.domain.instance.billing import meter_bought, meter_reappeared
 from functions.shared.domain.instance.decision import Decision
+from functions.shared.domain.instance.machine import Machine
 from functions.shared.domain.instance.observations import Buy, FindByName, PurchasesRead, WriteOffPurchase
 from functions.shared.domain.instance.progress import give_up_buying, give_up_machine
 from functions.shared.domain.instance.record import Action, Instance, Purchase, PurchaseOutcome
@@ -26,8 +28,10 @@ def refused_offers(purchases: Iterable[Purchase], now: datetime) -> frozenset[tu
 def intend(decision: Decision, purchase: Purchase) -> Decision:
     """A create call is about to be made. Due when its lease ends: whoever makes it may die before it is
     known what became of it."""
-    decision = decision.change_purchases(count=purchase.number, unsettled=True, reasons=purchase.reasons)
-    return decision.due(purchase.lease_until)
+    decision = decision.change_purchases(
+        count=purchase.number, unsettled=True, reasons=purchase.reasons, price=purchase.price
+    )
+    return decision.due(purchase.lease_until).commit()
 
 
 def region_reasons(reasons: Sequence[tuple[str, str]]) -> dict[str, Any] | None:
@@ -37,6 +41,11 @@ def region_reasons(reasons: Sequence[tuple[str, str]]) -> dict[str, Any] | None:
 
 def still_buying(record: Instance | None) -> bool:
     return record is not None and record.status is Status.CREATING
+
+
+def may_buy(record: Instance) -> bool:
+    """Not while it has a machine that is being given back for another."""
+    return still_buying(record) and record.live_machine_id is None
 
 
 def purchases_read(decision: Decision, read: PurchasesRead) -> Decision:
@@ -53,7 +62,7 @@ def purchases_read(decision: Decision, read: PurchasesRead) -> Decision:
     if open_ones:
         return decision.ask(FindByName(open_ones[0]))
     decision = decision.change_purchases(unsettled=False, read_at=decision.step)
-    return decision.ask(Buy()) if still_buying(decision.record) else decision
+    return decision.ask(Buy()) if may_buy(decision.record) else decision
 
 
 def name_not_listed(decision: Decision, purchase: Purchase, began: datetime) -> Decision:
@@ -76,17 +85,19 @@ def unknown_machine(decision: Decision, machine_id: str) -> Decision:
     return decision.change_purchases(unsettled=True)
 
 
-def reappeared(decision: Decision, machine_id: str) -> Decision:
+def reappeared(decision: Decision, machine: Machine, began: datetime) -> Decision:
     """Novita had confirmed that it was gone, and yet it is there. It is deleted only if somebody had asked
-    for its end; what a failed start left behind is stopped, as that failure had it."""
-    record = decision.record
+    for its end; what a failed start left behind is stopped, as that failure had it. What vanished is nobody's
+    any more, and costs this instance nothing."""
+    record, machine_id = decision.record, machine.id
     if machine_id not in record.cleanup.gone:
         return decision
     decision = decision.change_cleanup(gone=tuple(one for one in record.cleanup.gone if one != machine_id))
     if record.status is Status.FAILED and machine_id == record.machine.id:
+        decision = meter_reappeared(decision, machine, began)
         return decision if record.spec.keep_on_failure else give_up_machine(decision)
     if machine_id not in record.cleanup.vanished:
-        return _give_back(decision, machine_id)
+        return _give_back(meter_reappeared(decision, machine, began), machine_id)
     return decision.add_event(
         "orphan.detected", f"machine {machine_id} is back; nobody had asked for its end"
     )
@@ -111,7 +122,7 @@ def wants_machine(record: Instance) -> bool:
 def _later(decision: Decision, at_most: datetime) -> Decision:
     """Nothing to settle for now. An instance with other business goes on with that."""
     decision = decision.change_purchases(read_at=decision.step, unsettled=True)
-    if not still_buying(decision.record):
+    if not may_buy(decision.record):
         return decision
     return decision.wait_until(min(at_most, decision.now + decision.policy.poll))
 
@@ -122,17 +133,21 @@ def _bought(decision: Decision, purchase: Purchase, machine_id: str, read: Purch
         return decision
     if record.cleanup.task(machine_id):  # it is being given back already: too late to be adopted
         return decision
+    bought_at = purchase.ended_at or decision.now
+    late = bought_at - purchase.intended_at >= _LONGEST_CALL  # it turned out long after it was bought
+    decision = meter_bought(decision, purchase, machine_id, purchase.intended_at if late else bought_at)
     if not wants_machine(record):
         return _give_back(decision, machine_id)
-    bought_at = purchase.ended_at or decision.now
     # In this very step: there is nothing to see yet. One that turned up late may run already.
-    just_now = bought_at >= decision.step and bought_at - purchase.intended_at < _LONGEST_CALL
+    just_now = bought_at >= decision.step and not late
     decision = decision.change_machine(
         id=machine_id,
         region=purchase.region or record.machine.region,
         product_id=purchase.product_id or record.machine.product_id,
         price=purchase.price,
         expects_endpoints=purchase.expects_endpoints,
+        billing_mode=purchase.billing_mode,
+        untried=record.recovery is not None,
         bought_at=bought_at,
         seen_at=bought_at,
         acted_at=bought_at,

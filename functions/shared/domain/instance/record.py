@@ -10,6 +10,7 @@ from typing import Any
 from functions.shared.domain.errors import Fault
 from functions.shared.domain.instance.boot_times import BootEstimate
 from functions.shared.domain.instance.health import HealthCheck
+from functions.shared.domain.instance.limits import NEW_CLOCK, NO_LIMITS, EndedBy, LimitClock, Limits
 from functions.shared.domain.instance.machine import (
     Endpoint,
     ShownError,
@@ -17,7 +18,18 @@ from functions.shared.domain.instance.machine import (
     spot_notice,
     text_digest,
 )
+from functions.shared.domain.instance.reclaim import (
+    NO_RECOVERIES,
+    SPOT,
+    OnReclaim,
+    Recovery,
+    RecoveryCount,
+)
 from functions.shared.domain.instance.status import AT_REST, NEXT, Status
+from functions.shared.domain.money.caps import NOTHING, Commitment
+from functions.shared.domain.money.ledger import Ledger, Meter
+
+_NO_COSTS = Ledger()
 
 
 class Queue(StrEnum):
@@ -33,6 +45,14 @@ class Action(StrEnum):
     RESTART = "restart"
     STOP = "stop"
     DELETE = "delete"
+
+
+@dataclass(frozen=True)
+class NetworkVolume:
+    """Storage at Novita that outlives machines, and where it is mounted."""
+
+    id: str
+    mount_path: str
 
 
 @dataclass(frozen=True)
@@ -52,6 +72,9 @@ class Spec:
     keep_on_failure: bool = False
     health_check: HealthCheck | None = None
     tags: tuple[tuple[str, str], ...] = ()
+    on_reclaim: OnReclaim | None = None
+    network_volumes: tuple[NetworkVolume, ...] = ()
+    env_names: tuple[str, ...] = ()  # of the caller's variables; their values are an item of their own
 
 
 @dataclass(frozen=True)
@@ -79,6 +102,9 @@ class RentedMachine:
     expects_endpoints: bool = False
     spot_status: str = ""
     spot_reclaim_at: datetime | None = None
+    told_notice: str = ""  # of its reclaim: the last one that was announced
+    billing_mode: str = ""  # where it is not the one that was asked for
+    untried: bool = False  # it takes another's place, and has yet to be of use
     looked_at: datetime | None = None  # the step that last asked Novita for it
     seen_at: datetime | None = None  # when Novita last showed it
     needs_look: bool = False  # it may be gone: a get by id is due
@@ -90,6 +116,12 @@ class RentedMachine:
     told_errors: tuple[str, ...] = ()  # the gist of those that were announced since it was last started
     owned: bool = False  # an item of its own says whose machine it is
     acted_at: datetime | None = None  # when Novita last took an action of ours
+    may_start_until: datetime | None = None  # by a call of ours that was under way when it was to be stopped
+
+    @property
+    def notified(self) -> bool:
+        """Novita has said that it takes it away, or has done so."""
+        return self.spot_status not in ("", "running") or self.spot_reclaim_at is not None
 
 
 @dataclass(frozen=True)
@@ -101,6 +133,7 @@ class PurchaseState:
     unseen_at: datetime | None = None  # when the machine of an unclear one was first looked for in vain
     read_at: datetime | None = None  # the step that last read them
     reasons: tuple[tuple[str, str], ...] = ()  # why a region had no offer, at the last look at all of them
+    price: Decimal | None = None  # USD for one GPU and hour that the last one may cost, or the first
 
 
 @dataclass(frozen=True)
@@ -244,6 +277,7 @@ class Purchase:
     ended_at: datetime | None = None  # when the outcome became known
     fault: Fault | None = None
     reasons: tuple[tuple[str, str], ...] = ()  # why other regions had no offer
+    billing_mode: str = ""  # where it is not the one that was asked for
     unknown: Mapping[str, Any] = field(default_factory=dict)  # stored by a newer version, and kept as it is
 
     @property
@@ -286,20 +320,32 @@ class Instance:
     machine: RentedMachine = RentedMachine()
     purchases: PurchaseState = PurchaseState()
     cleanup: Cleanup = Cleanup()
+    ledger: Ledger = _NO_COSTS
     operation: Operation | None = None  # the last one
     health: Mapping[str, Any] | None = None
     rounds: HealthRounds = HealthRounds()
     probed_at: datetime | None = None  # the step that last asked the application
     ready_at: datetime | None = None
     last_used_at: datetime | None = None  # kept apart, and filled in where it is shown
+    recovery: Recovery | None = None  # under way
+    recoveries: RecoveryCount = NO_RECOVERIES
+    limits: Limits = NO_LIMITS  # as asked for
+    ceilings: Limits = NO_LIMITS  # the deployment's, when it was last asked
+    clock: LimitClock = NEW_CLOCK
+    protected: bool = False  # neither a caller nor a limit deletes it
+    ended_by: EndedBy | None = None  # what stopped or ended it last
     error: Fault | None = None
     waiting: Fault | None = None  # why the next step has not been possible yet
+    capped: bool = False  # the key that made it has caps: it is counted for the key
+    counted: Commitment = field(default=NOTHING, compare=False)  # by what is stored; never stored itself
+    # By owner and tag, in which items of their own have it: the store's affair, and no part of what it is.
+    lists: tuple[str, ...] = field(default=(), compare=False)
     unknown: Mapping[str, Any] = field(default_factory=dict)  # stored by a newer version, and kept as it is
 
     @property
     def at_rest(self) -> bool:
         busy = self.cleanup.tasks or self.purchases.unsettled or self.pending or self.machine.needs_look
-        return self.status in AT_REST and not busy
+        return self.status in AT_REST and not busy and self.recovery is None
 
     @property
     def live_machine_id(self) -> str | None:
@@ -314,6 +360,14 @@ class Instance:
     @property
     def imported(self) -> bool:
         return not self.spec.template_id
+
+    @property
+    def billing_mode(self) -> str:
+        return self.machine.billing_mode or self.spec.billing_mode
+
+    @property
+    def is_spot(self) -> bool:
+        return self.billing_mode == SPOT
 
     @property
     def stuck(self) -> bool:
@@ -351,6 +405,7 @@ class Instance:
                 "spot": spot_notice(machine.spot_status, machine.spot_reclaim_at),
                 "endpoints": endpoints_digest(machine.endpoints),
                 "error": text_digest(machine.shown_error.text) if machine.shown_error else None,
+                "counted": _seconds(self.ledger.meter(machine.id)),
             }
         return {name: value for name, value in parts.items() if value}
 
@@ -368,7 +423,7 @@ class Instance:
     @property
     def queue(self) -> Queue:
         """Buying, and asking applications, may take long: each has workers that do nothing else."""
-        if self.status is Status.CREATING:
+        if self.status is Status.CREATING or (self.recovery is not None and self.recovery.seeks_offer):
             return Queue.CREATE
         return Queue.STARTUP if self.round_is_next else Queue.MONITOR
 
@@ -386,9 +441,14 @@ class Instance:
         return operation is not None and not operation.ended and operation.brings_up
 
     @property
+    def was_ready(self) -> bool:
+        """Its machine has been of use."""
+        return self.ready_at is not None and not self.machine.untried
+
+    @property
     def coming_up(self) -> bool:
         """A machine that has yet to be of use, also where Novita moves it meanwhile."""
-        moved = self.status is Status.MIGRATING and (self.starting_again or self.ready_at is None)
+        moved = self.status is Status.MIGRATING and (self.starting_again or not self.was_ready)
         return moved or self.status in (Status.STARTING, Status.HEALTH_CHECKING)
 
     @property
@@ -400,3 +460,9 @@ class Instance:
 
     def may_become(self, status: Status) -> bool:
         return status in NEXT[self.status]
+
+
+def _seconds(meter: Meter | None) -> str | None:
+    """From when on a stop that Novita tells of would be news."""
+    counted_from = meter and meter.counted_from
+    return str(int(counted_from.timestamp())) if counted_from else None

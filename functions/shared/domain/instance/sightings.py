@@ -4,9 +4,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from functions.shared.domain.errors import Fault
+from functions.shared.domain.ids import timestamp
+from functions.shared.domain.instance import recovery
+from functions.shared.domain.instance.billing import meter_ended, meter_seen
 from functions.shared.domain.instance.boot_times import BootTime
 from functions.shared.domain.instance.decision import Decision
 from functions.shared.domain.instance.health import probe_targets
+from functions.shared.domain.instance.limits import EndedBy
 from functions.shared.domain.instance.machine import (
     Endpoint,
     Machine,
@@ -17,8 +21,9 @@ from functions.shared.domain.instance.machine import (
 )
 from functions.shared.domain.instance.observations import Look, NotFoundById
 from functions.shared.domain.instance.progress import end_startup, fail, postpone
+from functions.shared.domain.instance.reclaim import reclaim_notice
 from functions.shared.domain.instance.record import Action, CleanupTask, Instance
-from functions.shared.domain.instance.status import COMING_UP, OFF, Status
+from functions.shared.domain.instance.status import COMING_UP, OFF, UP, Status
 
 _LEAVING = frozenset({"toRemove", "removing", "toStop", "stopping"})  # Novita's words
 
@@ -32,6 +37,12 @@ def seen(decision: Decision, machine: Machine, began: datetime) -> Decision:
         return _removed(decision, machine.id, began)
     if task := decision.record.cleanup.task(machine.id):
         decision = _task_seen(decision, task, machine, began)
+    decision = _follow_machine(decision, machine, began)
+    current = not (machine.id == decision.record.machine.id and stale(decision, began))
+    return meter_seen(decision, machine, began) if current else decision
+
+
+def _follow_machine(decision: Decision, machine: Machine, began: datetime) -> Decision:
     record, known = decision.record, decision.record.machine
     if machine.id != record.live_machine_id:
         return decision
@@ -40,6 +51,8 @@ def seen(decision: Decision, machine: Machine, began: datetime) -> Decision:
         return decision
     error = _shown_error(machine, known.shown_error, began)
     waits_for = error.fault if error and record.coming_up else None
+    waits = record.recovery is not None and record.status is Status.EXITED
+    busy = record.pending or record.cleanup.tasks or waits
     decision = (
         found(decision)
         .change_machine(
@@ -48,13 +61,11 @@ def seen(decision: Decision, machine: Machine, began: datetime) -> Decision:
             novita_status=machine.status,
             region=machine.region or known.region,
             endpoints=known_endpoints(machine.endpoints, known.endpoints),
-            spot_status=machine.spot_status,
-            spot_reclaim_at=machine.spot_reclaim_at,
             shown_error=error,
         )
-        .change(waiting=record.waiting if record.pending or record.cleanup.tasks else waits_for)
+        .change(waiting=record.waiting if busy else waits_for)
     )
-    decision = _tell_error(decision, began)
+    decision = _tell_notice(_tell_error(decision, began), machine, began)
     if record.pending:
         if not _as_asked(record, machine):
             return decision
@@ -65,6 +76,36 @@ def seen(decision: Decision, machine: Machine, began: datetime) -> Decision:
     if came_up:
         return replace(after, boot_time=_boot_time(record, began))
     return _judge_error(after, machine, began)
+
+
+def notice_seen(decision: Decision, machine: Machine, began: datetime) -> Decision:
+    """For whoever has only the list at hand, while the instance's own step is under way."""
+    own = machine.id == decision.record.live_machine_id and not stale(decision, began)
+    return _tell_notice(decision, machine, began) if own else decision
+
+
+def notice_is_new(record: Instance, machine: Machine) -> bool:
+    """Either its time is another one than the last, or there was none before. What stays shown after the
+    machine was taken away is no notice."""
+    notice, told = reclaim_notice(machine), record.machine.told_notice
+    timed = machine.spot_reclaim_at is not None
+    runs = machine_state(machine) is not MachineState.EXITED and record.status in COMING_UP | UP
+    return bool(notice) and runs and (notice != told if timed else not told)
+
+
+def _tell_notice(decision: Decision, machine: Machine, began: datetime) -> Decision:
+    """A get shows no spot fields, by Novita's own documents: that takes nothing back."""
+    if not machine.spot_status and machine.spot_reclaim_at is None:
+        return decision
+    new, at = notice_is_new(decision.record, machine), machine.spot_reclaim_at
+    decision = decision.change_machine(spot_status=machine.spot_status, spot_reclaim_at=at)
+    acted_at = decision.record.machine.acted_at
+    if not new or (at is None and acted_at and began < acted_at + decision.policy.settle):
+        return decision
+    decision = decision.change_machine(told_notice=reclaim_notice(machine))
+    reclaim = {"reclaimTime": timestamp(at)} if at else {}
+    data = {"spotStatus": machine.spot_status, **reclaim}
+    return decision.add_event("instance.reclaim_notified", "Novita will take the machine away", data=data)
 
 
 def _shown_error(machine: Machine, known: ShownError | None, began: datetime) -> ShownError | None:
@@ -132,20 +173,29 @@ def _removed(decision: Decision, machine_id: str, began: datetime) -> Decision:
     know; where not, it is missing like any other."""
     task = decision.record.cleanup.task(machine_id)
     if task and task.action is Action.DELETE and (task.asked_at is None or began > task.asked_at):
-        return gone(decision, machine_id)
+        return gone(decision, machine_id, _ended_at(decision.record, task, task.missing_at or began))
     return not_found(decision, NotFoundById(machine_id, began))
 
 
 def _end_missed(decision: Decision, task: CleanupTask, began: datetime) -> Decision:
     current = began >= task.seen_at and (task.asked_at is None or began > task.asked_at)
     if current and task.missing_at and began - task.missing_at >= decision.policy.gone_after:
-        return gone(decision, task.machine_id)
+        return gone(decision, task.machine_id, _ended_at(decision.record, task, task.missing_at))
     missing_at = task.missing_at or began if current else task.missing_at
     decision = decision.with_task(
         replace(task, missing_at=missing_at, checked_at=decision.step, refusal=None)
     )
     own = task.machine_id == decision.record.live_machine_id
     return decision.change_machine(looked_at=decision.step) if own else decision
+
+
+def _ended_at(record: Instance, task: CleanupTask, missed_at: datetime) -> datetime:
+    """When it was last billed: Novita removes what it was told to in seconds, and nobody may have been able
+    to look for long after that. One that it never took a delete of may have been missing before."""
+    if task.asked_at is not None:
+        return min(missed_at, max(task.asked_at, task.seen_at))
+    own = task.machine_id == record.machine.id
+    return (record.machine.missing_since if own else None) or missed_at
 
 
 def _missed(decision: Decision, began: datetime) -> Decision:
@@ -167,7 +217,9 @@ def _missed(decision: Decision, began: datetime) -> Decision:
         return _vanished(decision)
     if machine.missing_since is None and began - first >= decision.policy.gone_after:
         decision = decision.change_machine(missing_since=first)
-        return decision.add_event("instance.missing", "Novita does not find its machine")
+        decision = decision.add_event("instance.missing", "Novita does not find its machine")
+        lost = machine.notified and recovery.missed(decision.record)
+        return recovery.taken_away(decision) if lost else decision
     return decision
 
 
@@ -189,12 +241,14 @@ def not_listed(decision: Decision, machine_id: str, began: datetime) -> Decision
     return decision.change_machine(needs_look=True)
 
 
-def gone(decision: Decision, machine_id: str) -> Decision:
+def gone(decision: Decision, machine_id: str, since: datetime | None = None) -> Decision:
     """Novita has confirmed that a machine is no more whose end was asked for."""
-    decision = decision.without_task(machine_id)
+    decision = meter_ended(decision.without_task(machine_id), machine_id, since or decision.now)
     decision = decision.change_cleanup(gone=(*decision.record.cleanup.gone, machine_id))
     if machine_id != decision.record.machine.id:
         return decision
+    if decision.record.status is Status.CREATING:
+        return recovery.room_made(decision)
     decision = decision.change_machine(novita_status="removed", needs_look=False)
     if not decision.record.coming_up:
         return decision
@@ -204,15 +258,17 @@ def gone(decision: Decision, machine_id: str) -> Decision:
 def _vanished(decision: Decision) -> Decision:
     """It was looked for long enough, and nobody had asked for its end."""
     machine_id, coming_up = decision.record.machine.id or "", decision.record.coming_up
-    decision = gone(decision, machine_id)
+    decision = gone(decision, machine_id, decision.record.machine.missing_since)
     decision = decision.change_cleanup(vanished=(*decision.record.cleanup.vanished, machine_id))
     record = decision.record
     if coming_up:  # it has failed by that
         return decision
     fault = Fault("INSTANCE_NOT_FOUND", "Its machine vanished at Novita")
+    decision = recovery.ended(decision, fault)
     unfinished = record.cleanup.tasks or record.purchases.unsettled  # terminated means that nothing is left
     after = Status.DELETING if unfinished else Status.TERMINATED
-    return decision.move_operation("failed", fault).move(after, "vanished", deadline_at=None)
+    decision = decision.move_operation("failed", fault)
+    return decision.move(after, "vanished", deadline_at=None, ended_by=EndedBy.VANISHED)
 
 
 def ready(decision: Decision) -> Decision:
@@ -221,6 +277,7 @@ def ready(decision: Decision) -> Decision:
     if again:  # first, so that every event of this moment says so
         decision = decision.move_operation("completed")
     decision = decision.move(Status.READY, ready_at=record.ready_at or decision.now, deadline_at=None)
+    decision = recovery.completed(decision.change_machine(untried=False))
     return decision.add_event("startup.completed", health=record.health) if again else decision
 
 
@@ -228,7 +285,7 @@ def _boot_time(record: Instance, began: datetime) -> BootTime | None:
     """It came up between the sighting before and this one. None if it did not come up because of our last
     call: then the time since that call teaches nothing."""
     operation, machine = record.operation if record.starting_again else None, record.machine
-    if machine.acted_at is None or not machine.product_id:
+    if machine.acted_at is None or not machine.product_id or record.recovery:
         return None
     answers_us = machine.acted_at >= operation.began_at if operation else record.ready_at is None
     if not answers_us:
@@ -290,12 +347,16 @@ def _follow(decision: Decision, machine: Machine, began: datetime) -> Decision:
                 return _running(decision)
             # Nobody waits for what is off: a look by id is due, which knows more than a list.
             return decision.change_machine(needs_look=True) if record.status in OFF else decision
+        case MachineState.RUNNING if record.status in (Status.RUNNING, Status.READY):
+            return recovery.completed(decision)  # of one that was missing
         case MachineState.RUNNING if record.status is Status.STOPPING:
             return _stop_again(decision, began)
         case MachineState.RUNNING if record.status is Status.FAILED and not record.spec.keep_on_failure:
             # By hand, or by a start that came late; what has failed must not cost money.
             return decision.add_cleanup(machine.id, Action.STOP)
         case MachineState.EXITED if record.status is Status.STOPPING:
+            if record.machine.may_start_until and began < record.machine.may_start_until:
+                return decision
             return decision.move(Status.STOPPED).move_operation("completed")
         case MachineState.EXITED if record.may_become(Status.EXITED):
             return _exited(decision, machine, began)
@@ -306,10 +367,13 @@ def _follow(decision: Decision, machine: Machine, began: datetime) -> Decision:
 
 def _running(decision: Decision) -> Decision:
     record = decision.record
-    check = record.health_check if record.coming_up else None
+    if record.recovery and record.status is Status.EXITED:  # by a start whose answer was lost, or by hand
+        decision = decision.move(Status.STARTING, "recovery")
+    check = record.health_check if record.coming_up or record.recovery else None
     if check is None:
         ready_at = record.ready_at or decision.now
         decision = decision.move(Status.RUNNING, ready_at=ready_at, deadline_at=None)
+        decision = recovery.completed(decision.change_machine(untried=False))
         return decision.move_operation("completed")
     decision = decision.move(Status.RUNNING, deadline_at=None)
     if not probe_targets(record.machine.endpoints, check):
@@ -332,15 +396,18 @@ def _migrating(decision: Decision) -> Decision:
 
 def _exited(decision: Decision, machine: Machine, began: datetime) -> Decision:
     """Novita's own stop or reclaim; soon after a start of ours it may only be an old answer."""
-    again, acted_at = decision.record.starting_again, decision.record.machine.acted_at
-    if again and acted_at and began < acted_at + decision.policy.settle:
+    record = decision.record
+    again, acted_at = record.starting_again, record.machine.acted_at
+    if (again or record.recovery) and acted_at and began < acted_at + decision.policy.settle:
         return decision
-    reclaimed = machine.spot_status not in ("", "running") or machine.spot_reclaim_at is not None
+    reclaimed = record.machine.notified
     reason = "reclaimed by Novita" if reclaimed else f"stopped at Novita{_because(machine.error)}"
-    decision = decision.move(Status.EXITED, reason, deadline_at=None)
-    if not again:
-        return decision
-    return end_startup(decision, Fault("STARTUP_FAILED", f"The machine exited while starting: {reason}"))
+    ended_by = EndedBy.RECLAIM if reclaimed else EndedBy.NOVITA
+    decision = decision.move(Status.EXITED, reason, deadline_at=None, ended_by=ended_by)
+    if again:
+        fault = Fault("STARTUP_FAILED", f"The machine exited while starting: {reason}")
+        decision = end_startup(decision, fault)
+    return recovery.taken_away(decision)
 
 
 def _because(error: str) -> str:

@@ -50,7 +50,8 @@ NEXT: dict[Status, frozenset[Status]] = {
     Status.READY: frozenset({Status.STARTING, Status.TERMINATED} | _LIVE_ENDS),
     Status.STOPPING: frozenset({Status.STOPPED, Status.DELETING, Status.TERMINATED}),
     Status.STOPPED: frozenset(_OFF_ENDS),
-    Status.EXITED: frozenset(_OFF_ENDS),
+    # Replaced by another machine; or stopped while it was to be brought back.
+    Status.EXITED: frozenset({Status.CREATING, Status.STOPPING} | _OFF_ENDS),
     Status.MIGRATING: frozenset({Status.RUNNING, Status.FAILED, Status.TERMINATED} | _LIVE_ENDS)
     - {Status.MIGRATING},
     Status.FAILED: frozenset(
@@ -75,7 +76,10 @@ WITH_BOOT_DEADLINE = COMING_UP | {Status.HEALTH_CHECKING}
 WITHOUT_MACHINE = frozenset({Status.CREATING, Status.TERMINATED})
 # Our call is on its way, so that Novita may show what was before it.
 BEING_ENDED = frozenset({Status.STOPPING, Status.DELETING})
-STOPPABLE = frozenset(status for status, following in NEXT.items() if Status.STOPPING in following)
+# What is exited is only stopped while it is to be brought back.
+STOPPABLE = frozenset(status for status, following in NEXT.items() if Status.STOPPING in following) - {
+    Status.EXITED
+}
 RESTARTABLE = UP
 STARTABLE = frozenset(status for status, following in NEXT.items() if Status.STARTING in following) - (
     UP | {Status.CREATING}

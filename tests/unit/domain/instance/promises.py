@@ -1,8 +1,19 @@
 """What must hold of every decision, whatever led to it."""
 
 from functions.shared.domain.instance.decision import Decision
+from functions.shared.domain.instance.expiry import next_due
 from functions.shared.domain.instance.record import Instance
 from functions.shared.domain.instance.status import NEXT, Status
+
+_NO_MOVES = frozenset(
+    {
+        "instance.missing",
+        "instance.found",
+        "instance.updated",
+        "instance.expiring",
+        "instance.reclaim_notified",
+    }
+)
 
 
 def assert_follows(before: Instance, decision: Decision) -> None:
@@ -11,8 +22,8 @@ def assert_follows(before: Instance, decision: Decision) -> None:
     status = before.status
     for number, event in enumerate(decision.events, before.sequence + 1):
         assert event.sequence == number, "a gap in the numbers of events"
-        if event.type in ("instance.missing", "instance.found"):
-            assert event.status is status, "missing or found is no change of status"
+        if event.type in _NO_MOVES:
+            assert event.status is status, f"{event.type} is no change of status"
         elif event.type.startswith("instance."):
             assert event.status in NEXT[status], f"{status} cannot become {event.status}"
             assert event.type == f"instance.{event.status}"
@@ -26,7 +37,11 @@ def assert_follows(before: Instance, decision: Decision) -> None:
 
 def assert_due_unless_at_rest(decision: Decision) -> None:
     if decision.call is None:
-        assert (decision.record.next_check_at is None) == decision.record.at_rest
+        record = decision.record
+        limit = next_due(record, decision.policy.expiry_notice)
+        assert (record.next_check_at is None) == (record.at_rest and limit is None)
+        if record.at_rest:
+            assert record.next_check_at == limit, "at rest, and something else than a limit is due"
 
 
 def assert_nothing_forgotten(record: Instance, told: set[str]) -> None:

@@ -86,7 +86,7 @@ observations: st.SearchStrategy[Callable[[datetime], Observation]] = st.one_of(
     machine_ids.map(lambda id_: lambda began: NotFoundById(id_, began)),
     machine_ids.map(lambda id_: lambda began: NotListed(id_, began)),
     st.builds(lambda id_: lambda _: UnknownMachine(id_), machine_ids),
-    machine_ids.map(lambda id_: lambda _: Reappeared(id_)),
+    machine_ids.map(lambda id_: lambda began: Reappeared(new_machine("running", id_), began)),
     st.sampled_from(list(Queue)).map(lambda queue: lambda _: DeadLettered(queue, FAULT)),
     acts.map(lambda act: lambda began: ActionTaken(act, began)),
     st.builds(
@@ -180,7 +180,7 @@ def test_a_stale_observation_changes_nothing_wherever_it_arrives(
             record = decide(record, turn.observe(now), now, POLICY).record
         elif decision := commanded(record, turn.command or "", now):
             record = decision.record
-    tasks = tuple(replace(task, asked_at=task.asked_at or now) for task in record.cleanup.tasks)
+    tasks = tuple(replace(task, asked_at=now) for task in record.cleanup.tasks)
     record = changed(record, tasks=tasks, acted_at=now, waiting=None)
     if record.machine.id is None:
         return

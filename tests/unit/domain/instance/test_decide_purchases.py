@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime
+from decimal import Decimal
 
 import pytest
 
@@ -24,6 +25,7 @@ from functions.shared.domain.instance.observations import (
 )
 from functions.shared.domain.instance.record import Action, Purchase, PurchaseOutcome
 from functions.shared.domain.instance.status import Status
+from functions.shared.domain.money.ledger import Ledger
 from tests.unit.builders import (
     NOW,
     OWN,
@@ -33,6 +35,7 @@ from tests.unit.builders import (
     changed,
     deciding,
     new_instance,
+    new_machine,
     new_purchase,
     new_spec,
     new_task,
@@ -47,6 +50,10 @@ BOUGHT, REFUSED, ABSENT = (
     new_purchase(PurchaseOutcome.ABSENT),
 )
 WITHOUT_CREATING = sorted(set(Status) - {Status.CREATING})
+
+
+def reappeared(machine_id: str = OWN) -> Reappeared:
+    return Reappeared(new_machine("running", machine_id, price=Decimal("0.5")), NOW)
 
 
 @pytest.mark.parametrize("settled", [(), (REFUSED,), (ABSENT,), (REFUSED, ABSENT)])
@@ -239,11 +246,11 @@ def test_a_machine_that_was_released_is_not_given_back_when_the_purchases_are_re
 def test_a_machine_that_was_deleted_and_comes_back_is_deleted_again(status: Status) -> None:
     record = new_instance(status, gone=(OWN, "m-2"))
 
-    decision = decide(record, Reappeared(OWN), NOW, POLICY)
+    decision = decide(record, reappeared(), NOW, POLICY)
 
     assert decision.call == Act(Action.DELETE, OWN)
     assert decision.record.cleanup.gone == ("m-2",)
-    assert decide(record, Reappeared("m-3"), NOW, POLICY).record.cleanup.gone == (OWN, "m-2")
+    assert decide(record, reappeared("m-3"), NOW, POLICY).record.cleanup.gone == (OWN, "m-2")
 
 
 def test_a_machine_that_vanished_and_comes_back_is_told_of_once_and_never_deleted() -> None:
@@ -252,18 +259,38 @@ def test_a_machine_that_vanished_and_comes_back_is_told_of_once_and_never_delete
     ended = decide(changed(record, acted_at=ago(90002)), NotFoundById(OWN, ago(1)), NOW, POLICY).record
     assert (ended.status, ended.cleanup.vanished) == (Status.TERMINATED, (OWN,))
 
-    decision = decide(ended, Reappeared(OWN), after(60), POLICY)
+    decision = decide(ended, reappeared(), after(60), POLICY)
 
     assert (decision.call, decision.record.cleanup.tasks, decision.record.at_rest) == (None, (), True)
     assert [event.type for event in decision.events] == ["orphan.detected"]
-    assert decide(decision.record, Reappeared(OWN), after(120), POLICY).events == ()
+    assert decide(decision.record, reappeared(), after(120), POLICY).events == ()
+
+
+@pytest.mark.parametrize(("machine_id", "price"), [(OWN, Decimal("0.36")), ("m-2", Decimal("0.5"))])
+def test_a_machine_that_was_taken_for_gone_is_counted_on_from_then_when_it_is_back(
+    machine_id: str, price: Decimal
+) -> None:
+    """It may have been billed all along; its price is that of its purchase, or what Novita shows."""
+    ledger = Ledger(ended=((machine_id, ago(600)),))
+    record = new_instance(Status.TERMINATED, gone=(machine_id,), price=Decimal("0.36"), ledger=ledger)
+
+    (meter,) = decide(record, reappeared(machine_id), NOW, POLICY).record.ledger.meters
+
+    assert (meter.machine_id, meter.since, meter.unsure) == (machine_id, ago(600), True)
+    assert meter.usd_per_hour == price
+
+
+def test_a_machine_that_vanished_costs_nothing_more_when_it_is_back() -> None:
+    record = new_instance(Status.TERMINATED, gone=(OWN,), vanished=(OWN,))
+
+    assert decide(record, reappeared(), NOW, POLICY).record.ledger.meters == ()
 
 
 def test_a_machine_that_vanished_is_deleted_on_its_return_if_somebody_asked_for_that_since() -> None:
     record = new_instance(Status.FAILED, gone=(OWN,), vanished=(OWN,), ready_at=ago(900))
     asked = begin_delete(deciding(record), "op_1").record
 
-    decision = decide(asked, Reappeared(OWN), NOW, POLICY)
+    decision = decide(asked, reappeared(), NOW, POLICY)
 
     assert decision.call == Act(Action.DELETE, OWN)
 
@@ -274,7 +301,7 @@ def test_what_a_failed_boot_left_behind_is_given_up_as_that_failure_had_it(
 ) -> None:
     record = new_instance(Status.FAILED, gone=(OWN,), vanished=(OWN,), ready_at=ready_at)
 
-    assert decide(record, Reappeared(OWN), NOW, POLICY).call == Act(action, OWN)
+    assert decide(record, reappeared(), NOW, POLICY).call == Act(action, OWN)
 
 
 def test_an_end_that_nobody_asked_for_does_not_take_the_machine_that_came_back() -> None:
@@ -289,7 +316,7 @@ def test_an_end_that_nobody_asked_for_does_not_take_the_machine_that_came_back()
 def test_a_kept_machine_that_comes_back_is_kept() -> None:
     record = new_instance(Status.FAILED, gone=(OWN,), spec=new_spec(keep_on_failure=True))
 
-    decision = decide(record, Reappeared(OWN), NOW, POLICY)
+    decision = decide(record, reappeared(), NOW, POLICY)
 
     assert (decision.record.cleanup.gone, decision.record.cleanup.tasks, decision.call) == ((), (), None)
 

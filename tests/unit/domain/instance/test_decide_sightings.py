@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from functions.shared.domain.instance.observations import (
 )
 from functions.shared.domain.instance.record import Action, Instance, Operation
 from functions.shared.domain.instance.status import Status
+from functions.shared.domain.money.ledger import Ledger, Meter
 from tests.unit.builders import (
     NOW,
     OWN,
@@ -260,6 +262,26 @@ def test_what_is_to_be_given_back_is_not_gone_for_a_hiccup_either(
     second = decide(first, NotFoundById(OWN, after(31)), after(31), POLICY).record
 
     assert (second.cleanup.gone, len(second.cleanup.tasks)) == ((), 1)
+
+
+@pytest.mark.parametrize(
+    ("asked_at", "seen_at", "ended_at"),
+    [(None, 900, 300), (600, 900, 600), (600, 550, 550), (600, 200, 300)],
+    ids=["never taken", "not seen since", "seen since", "seen later than missed"],
+)
+def test_a_machine_that_is_gone_was_billed_until_novita_took_its_delete_or_it_was_last_seen(
+    asked_at: float | None, seen_at: float, ended_at: float
+) -> None:
+    """Nobody may have been able to look for long after the delete."""
+    asked = None if asked_at is None else ago(asked_at)
+    task = new_task(asked_at=asked, seen_at=ago(seen_at), missing_at=ago(300))
+    ledger = Ledger().add(Meter(OWN, Decimal("0.36"))).expect(OWN, ago(1000))
+    record = new_instance(Status.DELETING, tasks=(task,), ledger=ledger)
+
+    decision = decide(record, NotFoundById(OWN, ago(1)), NOW, POLICY)
+
+    assert decision.record.cleanup.gone == (OWN,)
+    assert decision.record.ledger.ended == ((OWN, ago(ended_at)),)
 
 
 def test_what_was_last_seen_long_ago_is_not_gone_for_a_hiccup_of_half_a_minute() -> None:

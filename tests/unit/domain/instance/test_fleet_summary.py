@@ -1,6 +1,8 @@
 """The summary that the index of the fleet carries is enough to see that Novita shows nothing new."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
 from itertools import product
 from typing import Any
 
@@ -22,6 +24,7 @@ from functions.shared.domain.instance.machine import (
 from functions.shared.domain.instance.observations import Seen
 from functions.shared.domain.instance.record import Action, CleanupTask, Instance
 from functions.shared.domain.instance.status import AT_REST, Status
+from functions.shared.domain.money.ledger import Ledger, LineKind, Meter
 from tests.unit.builders import NOW, OWN, POLICY, after, ago, new_instance, new_machine, new_spec
 
 NO_ADDRESS = Endpoint(8188, "http", "")
@@ -51,6 +54,8 @@ def nothing_new(summary: dict[str, str], machine: Machine) -> bool:
         and machine.region in ("", summary.get("region", ""))
         and summary.get("spot", "") == spot_notice(machine.spot_status, machine.spot_reclaim_at)
         and summary.get("error", "") == text_digest(machine.error)
+        and "counted" in summary
+        and (machine.stopped_at is None or machine.stopped_at.timestamp() <= int(summary["counted"]))
         and same
     )
 
@@ -60,7 +65,7 @@ RECORDS: list[dict[str, Any]] = [
     {"endpoints": ()},
     {"endpoints": (NO_ADDRESS,)},
     {"region": "CN-HK-01"},
-    {"spot_status": "notified", "spot_reclaim_at": after(600)},
+    {"spot_status": "notified", "spot_reclaim_at": after(600), "told_notice": after(600).isoformat()},
     {"waiting": Fault("CIRCUIT_BREAKER_OPEN", "wait")},
     {"first_missed_at": ago(10)},
     {"needs_look": True},
@@ -82,13 +87,26 @@ MACHINES: list[dict[str, Any]] = [
     {"spot_status": "notified"},
     {"spot_status": "notified", "spot_reclaim_at": after(600)},
     {"error": "oom"},
+    {"started_at": ago(3000), "stopped_at": ago(4000)},
+    {"started_at": ago(300), "stopped_at": ago(600)},
+    {"started_at": ago(600), "stopped_at": ago(300)},
 ]
 WORDS = ("creating", "running", "exited", "migrating", "removed", "stopping")
 
 
 def records() -> Iterator[Instance]:
     for status, word, changes in product(Status, (None, *WORDS), RECORDS):
-        yield new_instance(status, **{"novita_status": word, "next_check_at": None} | changes)
+        record = new_instance(status, **{"novita_status": word, "next_check_at": None} | changes)
+        yield replace(record, ledger=counting(status))
+
+
+def counting(status: Status) -> Ledger:
+    """As it is while that status lasts."""
+    runs = status not in (Status.STOPPED, Status.EXITED, Status.FAILED)
+    meter = Meter(OWN, Decimal("0.35"), ended_at=ago(3600))
+    return Ledger(
+        (replace(meter, kind=LineKind.RUNNING, since=ago(3000), confirmed=True) if runs else meter,)
+    )
 
 
 def test_where_the_summary_shows_nothing_new_the_rules_change_nothing() -> None:
@@ -108,12 +126,15 @@ def test_where_the_summary_shows_nothing_new_the_rules_change_nothing() -> None:
 def test_a_machine_at_rest_that_is_as_it_was_need_not_be_read_whole(status: Status) -> None:
     word = "running" if AGREEING[status] is MachineState.RUNNING else "exited"
     record = new_instance(status, novita_status=word, region="CN-HK-01")
+    record = replace(record, ledger=counting(status))
 
     assert nothing_new(record.fleet_summary, new_machine(word, region="CN-HK-01"))
     assert nothing_new(record.fleet_summary, new_machine(word, region="CN-HK-01", endpoints=(NO_ADDRESS,)))
     assert not nothing_new(record.fleet_summary, new_machine("migrating", region="CN-HK-01"))
     assert not nothing_new(record.fleet_summary, new_machine(word, region="CN-HK-01", endpoints=(OTHER,)))
     assert not nothing_new(record.fleet_summary, new_machine(word, "m-other"))
+    stopped = new_machine(word, region="CN-HK-01", stopped_at=ago(60))  # and perhaps started again
+    assert not nothing_new(record.fleet_summary, stopped)
 
 
 @pytest.mark.parametrize("status", sorted(set(Status) - AT_REST))

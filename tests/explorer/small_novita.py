@@ -93,6 +93,8 @@ def _on_machine(world: World, call: Call) -> tuple[World, Answer]:
         return world, NovitaResponse(200, shown(machine, machine.word))
     if machine.word not in _TAKEN_FROM.get(call.kind, (machine.word,)):
         return world, _WRONG_STATE
+    if call.kind == "start" and machine.crowded:
+        return world, _FAILURES["no room"]
     promises.check_action(world, machine, call)
     return world.with_machine(replace(machine, word=_BECOMES[call.kind])), NovitaResponse(200, {})
 
@@ -107,6 +109,10 @@ def shown(machine: ModelMachine, word: str) -> dict[str, Any]:
     return {"id": machine.id, "name": machine.name, "status": word, "portMappings": ports}
 
 
+def _with_notice(machine: ModelMachine, entry: dict[str, Any]) -> dict[str, Any]:
+    return {**entry, "spotStatus": "notified" if machine.notified else "running"}
+
+
 def listed(world: World) -> list[dict[str, Any]]:
     ours = [one for one in world.machines if one.account == OURS]
     match world.weather:
@@ -115,9 +121,10 @@ def listed(world: World) -> list[dict[str, Any]]:
         case Weather.LIST_OF_YESTERDAY:
             return [shown(one, "running") for one in ours]
         case Weather.LIST_LAGS:
-            seen = (one for one in ours if one.hidden_since is None and one.word in _BEFORE)
-            return [shown(one, _BEFORE[one.word]) for one in seen]
-    return [shown(one, one.word) for one in world.machines if reachable(world, one)]
+            lagging = (one for one in ours if one.hidden_since is None and one.word in _BEFORE)
+            return [shown(one, _BEFORE[one.word]) for one in lagging]
+    seen = [one for one in world.machines if reachable(world, one)]
+    return [_with_notice(one, shown(one, one.word)) for one in seen]
 
 
 def _list(world: World, call: Call) -> tuple[World, Answer]:

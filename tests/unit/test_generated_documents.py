@@ -1,4 +1,4 @@
-"""The README and the runbook say what the code says."""
+"""The documents say what the code says."""
 
 from pathlib import Path
 

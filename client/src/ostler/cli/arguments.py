@@ -1,0 +1,89 @@
+"""What arguments and options have in common: durations, pairs, and names that a shell completes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ostler.cli.session import Session
+from ostler.cli.words import seconds_of
+
+if TYPE_CHECKING:
+    from ostler.client import Ostler
+
+    _TextParam = click.ParamType[str]
+    _PairParam = click.ParamType[tuple[str, str]]
+else:  # generic only in newer versions of click
+    _TextParam = _PairParam = click.ParamType
+
+
+class Duration(_TextParam):
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            seconds_of(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
+
+
+class Pair(_PairParam):
+    def __init__(self, form: str, separator: str) -> None:
+        self.name, self.separator = form, separator
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value[0], value[1]
+        name, found, rest = str(value).partition(self.separator)
+        if not name or not found:
+            self.fail(f"{value!r} is not of the form {self.name}", param, ctx)
+        return name, rest
+
+
+def _hasty_client(context: click.Context) -> Ostler:
+    """For completion: who presses the tab key waits two seconds at most."""
+    from ostler.client import Ostler
+    from ostler.config import find_target
+
+    flags = context.find_root().params
+    target = find_target(flags.get("url"), flags.get("key"), flags.get("profile"))
+    return Ostler(target.url, target.key, retry_for=0, timeout=2)
+
+
+def complete_instances(context: click.Context, _param: click.Parameter, begun: str) -> list[str]:
+    """Names of living instances; silent where the service cannot be asked."""
+    from ostler.errors import OstlerError
+
+    try:
+        found = _hasty_client(context).page(limit=100)["instances"]
+    except OstlerError:
+        return []
+    return [one["name"] for one in found if one["name"].startswith(begun) and one["status"] != "terminated"]
+
+
+def complete_products(context: click.Context, _param: click.Parameter, begun: str) -> list[str]:
+    from ostler.errors import OstlerError
+
+    try:
+        found = _hasty_client(context).products()
+    except OstlerError:
+        return []
+    return sorted({one["name"] for one in found if one["name"].startswith(begun)})
+
+
+def complete_profiles(_context: click.Context, _param: click.Parameter, begun: str) -> list[str]:
+    from ostler.config import read_profiles
+
+    return [name for name in read_profiles().sections() if name.startswith(begun)]
+
+
+one_instance = click.argument("name", shell_complete=complete_instances)
+some_instances = click.argument("names", nargs=-1, required=True, shell_complete=complete_instances)
+timeout_option = click.option(
+    "--timeout", type=Duration(), help="Stop waiting after so long (exit code 124)."
+)
+pass_session = click.make_pass_decorator(Session)

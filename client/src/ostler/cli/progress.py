@@ -1,0 +1,128 @@
+"""Waiting, as a person watches it: phase, time since, time expected, and what it waits for in words."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+from ostler.cli.session import FAILED, INTERRUPTED, Session, say
+from ostler.cli.words import DOING, ago, seconds_of, span, why
+
+if TYPE_CHECKING:
+    from ostler.models import Instance
+    from ostler.waiting import Progress
+
+_SIGN_OF_LIFE_SECONDS = 30.0  # between two lines that say nothing new
+
+
+class Watch:
+    """Told of every look; shows one line that lives in a terminal, and a line for each change in a pipe."""
+
+    def __init__(self, name: str, expected: float | None) -> None:
+        self.name = name
+        self.expected = expected
+        self.began = self.phase_began = self.said_at = time.monotonic()
+        self.silent_since: float | None = None
+        self.status = ""
+        self.waiting = ""
+        self.said = ""
+        self.console: Any = None
+
+    def note(self, progress: Progress) -> None:
+        seen, now = progress.instance, time.monotonic()
+        if progress.problem:
+            self.silent_since = self.silent_since or now
+        else:
+            self.silent_since = None
+        if seen:
+            if seen["status"] != self.status:
+                self._end_phase(now)
+                self.status, self.phase_began = seen["status"], now
+            self.waiting = why(seen)
+        if not self.console:
+            self._say_changes(now)
+
+    def _end_phase(self, now: float) -> None:
+        if self.status and self.console:
+            self.console.print(f"  {self.status:16}{span(now - self.phase_began)}", highlight=False)
+
+    def _say_changes(self, now: float) -> None:
+        told = f"{self.status} {'?' if self.silent_since else ''}{self.waiting.partition('; next try')[0]}"
+        if told != self.said or now - self.said_at >= _SIGN_OF_LIFE_SECONDS:
+            self.said, self.said_at = told, now
+            say(self.line())
+
+    def line(self) -> str:
+        """`starting  12 s of about 1 min  bought; on its way up`"""
+        now = time.monotonic()
+        since = now - self.began
+        time_words = span(since)
+        if self.expected:
+            longer = since > self.expected
+            time_words += (
+                f", longer than the {span(self.expected)} expected"
+                if longer
+                else f" of about {span(self.expected)}"
+            )
+        if self.silent_since is not None:
+            words = f"no answer from the service for {span(now - self.silent_since)}, trying again"
+        else:
+            words = self.waiting or DOING.get(self.status, "")
+        return f"{self.status or 'unknown'}  {time_words}  {words}".rstrip()
+
+    def __rich__(self) -> Any:
+        from rich.table import Table
+        from rich.text import Text
+
+        grid = Table.grid(padding=(0, 1))
+        grid.add_column(no_wrap=True)
+        grid.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+        dots = "|/-\\"[int(time.monotonic() * 4) % 4]
+        grid.add_row(Text(dots), Text(self.line()))
+        return grid
+
+
+def _live(watch: Watch) -> Any:
+    if not sys.stderr.isatty():
+        return nullcontext()
+    from rich.console import Console
+    from rich.live import Live
+
+    watch.console = Console(stderr=True)
+    return Live(watch, console=watch.console, refresh_per_second=4, transient=True)
+
+
+def wait(
+    session: Session,
+    one: Instance | dict[str, Any],
+    wanted: str,
+    timeout: str | None,
+    *,
+    ready_by: str | None = None,
+) -> Instance:
+    """Until it is so; Ctrl-C ends the waiting alone, and says so."""
+    from ostler.errors import InstanceFailed
+
+    instance_id, name = str(one["instanceId"]), str(one["name"])
+    watch = Watch(name, max(1.0, -ago(ready_by)) if ready_by else None)
+    seconds = seconds_of(timeout) if timeout else None
+    try:
+        with _live(watch):
+            found = session.client.wait_until(instance_id, wanted, timeout=seconds, on_progress=watch.note)
+            watch._end_phase(time.monotonic())
+    except KeyboardInterrupt:
+        say(f"No longer waiting. {name} goes on all the same:")
+        say(f"  follow  ostler wait {instance_id}")
+        say(f"  events  ostler events -f {instance_id}")
+        say(f"  delete  ostler rm {instance_id}")
+        raise SystemExit(INTERRUPTED) from None
+    except InstanceFailed as failed:
+        say(str(failed))
+        if failed.instance["status"] == "failed" and failed.instance.get("cleanup"):
+            say("  Its machine is being given back.")
+        say(f"  more  ostler events {instance_id}")
+        raise SystemExit(FAILED) from None
+    say(f"{name} is {found['status']} after {span(time.monotonic() - watch.began)}.")
+    return found

@@ -1,0 +1,143 @@
+// Talks to the API: the key, errors in words, one Idempotency-Key for each thing that somebody asks for.
+
+const STORED = "ostler-key";
+const SLOWEST_MS = 35_000;
+
+/** What the API, or the way to it, refused. */
+export class Refused extends Error {
+  /** @param {number} status @param {string} code @param {string} message @param {Partial<{requestId: string, retryAfter: number, details: Record<string, unknown>, fields: {field: string, message: string}[]}>} more */
+  constructor(status, code, message, more = {}) {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.requestId = more.requestId ?? "";
+    this.retryAfter = more.retryAfter ?? 0;
+    this.details = more.details ?? {};
+    this.fields = more.fields ?? [];
+  }
+}
+
+/** @type {{ key: string, me: Me | null, changesInstances: boolean, lastMs: number, seenAt: number, onRefusedKey: (error: Refused) => void }} */
+export const session = { key: readKey(), me: null, changesInstances: false, lastMs: 0, seenAt: 0, onRefusedKey: () => {} };
+
+/** A link that brings a key is used once: it leaves the address, and with it the history, at once. */
+function readKey() {
+  const brought = /^#key=([^&]+)/.exec(location.hash);
+  if (brought?.[1]) {
+    history.replaceState(null, "", location.pathname);
+    sessionStorage.setItem(STORED, decodeURIComponent(brought[1]));
+  }
+  return sessionStorage.getItem(STORED) ?? "";
+}
+
+/** @param {string} key */
+export function keepKey(key) {
+  session.key = key;
+  sessionStorage.setItem(STORED, key);
+}
+
+export function forgetKey() {
+  session.key = "";
+  session.me = null;
+  sessionStorage.removeItem(STORED);
+}
+
+/** @param {"read" | "write" | "admin"} scope */
+export function may(scope) {
+  return session.me?.scopes.includes(scope) ?? false;
+}
+
+/**
+ * @template T
+ * @param {string} path
+ * @returns {Promise<T>}
+ */
+export async function get(path) {
+  return await ask("GET", path);
+}
+
+/**
+ * @template T
+ * @param {"POST" | "PATCH" | "PUT" | "DELETE"} method
+ * @param {string} path
+ * @param {unknown} [body]
+ * @param {string} [idempotencyKey]
+ * @returns {Promise<T>}
+ */
+export async function change(method, path, body, idempotencyKey = newKey()) {
+  return await ask(method, path, body, method === "POST" || method === "PATCH" ? idempotencyKey : undefined);
+}
+
+export function newKey() {
+  return crypto.randomUUID();
+}
+
+/**
+ * @template T
+ * @param {string} method
+ * @param {string} path
+ * @param {unknown} [body]
+ * @param {string} [idempotencyKey]
+ * @returns {Promise<T>}
+ */
+async function ask(method, path, body, idempotencyKey) {
+  /** @type {Record<string, string>} */
+  const headers = { Authorization: `Bearer ${session.key}` };
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  if (idempotencyKey) headers["Idempotency-Key"] = idempotencyKey;
+  const began = performance.now();
+  let answer;
+  try {
+    answer = await fetch(path, {
+      method,
+      headers,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      credentials: "omit",
+      cache: "no-store",
+      signal: AbortSignal.timeout(SLOWEST_MS),
+    });
+  } catch {
+    throw new Refused(0, "NOT_REACHED", "The service cannot be reached from here.");
+  }
+  session.lastMs = performance.now() - began;
+  const told = await answer.json().catch(() => null);
+  if (answer.ok && told) {
+    session.seenAt = Date.now();
+    return told;
+  }
+  const refused = asRefused(answer, told);
+  if (refused.status === 401) session.onRefusedKey(refused);
+  throw refused;
+}
+
+/** @param {Response} answer @param {any} told */
+function asRefused(answer, told) {
+  const error = told?.error ?? {};
+  const requestId = error.requestId ?? answer.headers.get("X-Request-ID") ?? "";
+  const retryAfter = Number(error.retryAfter ?? answer.headers.get("Retry-After") ?? 0);
+  const message = error.message ?? told?.message ?? `The service answered ${answer.status}.`;
+  const fields = error.validationErrors ?? [];
+  return new Refused(answer.status, error.code ?? "", message, { requestId, retryAfter, details: error.details, fields });
+}
+
+/** @type {Promise<any> | null} */
+let described = null;
+
+/** What this API takes and answers, read once. */
+function description() {
+  described ??= fetch("/openapi.json").then((answer) => answer.json()).catch(() => {
+    described = null;
+    return {};
+  });
+  return described;
+}
+
+/** The fields that a body of this kind may have. @param {string} schema @returns {Promise<Set<string>>} */
+export async function fieldsOf(schema) {
+  return new Set(Object.keys((await description()).components?.schemas?.[schema]?.properties ?? {}));
+}
+
+/** Whether this API offers it: what it does not offer is not shown. @param {string} method @param {string} path */
+export async function hasRoute(method, path) {
+  return Boolean((await description()).paths?.[path]?.[method.toLowerCase()]);
+}

@@ -1,0 +1,171 @@
+// Start, stop, restart, extend and delete: each says what it means before it happens.
+
+import { change, may, Refused, session } from "./api.js";
+import { openDialog, say, sayRefused } from "./dialogs.js";
+import { h } from "./dom.js";
+import { clock, money, plural } from "./format.js";
+import { keep, operate } from "./instances.js";
+import { pollNow } from "./polling.js";
+import { actionsFor, perHour, soFar, UP } from "./words.js";
+
+/** @param {Instance} one @param {() => void} onChange */
+export function actionButtons(one, onChange) {
+  if (!may("write")) return [];
+  const can = actionsFor(one);
+  /** @param {string} label @param {() => void} click @param {string} [kind] */
+  const button = (label, click, kind = "") => h("button", { type: "button", class: kind, "data-key": label, on: { click } }, label);
+  return [
+    can.start && button("Start", () => void run(one, "start", onChange), "go"),
+    can.extend && session.changesInstances && button("Limits…", () => openLimits(one, onChange)),
+    can.restart && button("Restart", () => askRestart(one, onChange)),
+    can.stop && button("Stop", () => void run(one, "stop", onChange)),
+    can.remove && button("Delete…", () => askDelete([one], onChange), "danger-quiet"),
+  ];
+}
+
+/** @param {Instance} one @param {"start" | "stop" | "restart"} what @param {() => void} onChange */
+async function run(one, what, onChange) {
+  try {
+    const told = await operate(one, what, onChange);
+    say(`${one.name}: ${told.message}`);
+    pollNow();
+  } catch (error) {
+    sayRefused(error);
+  }
+}
+
+/** @param {Instance} one @param {() => void} onChange */
+function askRestart(one, onChange) {
+  openDialog({
+    title: `Restart ${one.name}?`,
+    body: [h("p", {}, "The application inside is interrupted. The disk stays, and so does the price.")],
+    confirm: "Restart",
+    work: async () => {
+      say(`${one.name}: ${(await operate(one, "restart", onChange)).message}`);
+      pollNow();
+    },
+  });
+}
+
+/** @param {Instance[]} ones @param {() => void} onChange */
+export function askStop(ones, onChange) {
+  const stoppable = ones.filter((one) => actionsFor(one).stop);
+  const saved = stoppable.reduce((sum, one) => sum + (perHour(one) ?? 0), 0);
+  openDialog({
+    title: `Stop ${plural(stoppable.length, "machine")}?`,
+    body: [h("p", {}, `They can be started again while Novita has room for them; their disks stay. ${money(saved)} per hour less.`), names(stoppable), leftOut(ones, stoppable, "cannot be stopped now")],
+    confirm: `Stop ${stoppable.length}`,
+    work: () => each(stoppable, "stop", onChange),
+  });
+}
+
+/** @param {Instance[]} ones @param {() => void} onChange */
+export function askDelete(ones, onChange) {
+  const deletable = ones.filter((one) => actionsFor(one).remove);
+  const [only] = deletable;
+  const one = deletable.length === 1 && only ? only : null;
+  openDialog({
+    title: one ? `Delete ${one.name}?` : `Delete ${plural(deletable.length, "machine")}?`,
+    body: [one ? whatIsLost(one) : h("p", {}, "What is on their disks is lost; this cannot be undone."), one ? null : names(deletable), leftOut(ones, deletable, "are protected or already going")],
+    confirm: one ? "Delete" : `Delete ${deletable.length}`,
+    danger: true,
+    work: () => each(deletable, "delete", onChange),
+  });
+}
+
+/** @param {Instance} one */
+function whatIsLost(one) {
+  const disk = one.rootfsSize ? `Its disk (${one.rootfsSize} GB)` : "Its disk";
+  const where = one.productName ? ` ${UP.includes(one.status) ? "runs on" : "has"} ${one.productName}${one.region ? ` in ${one.region}` : ""}` : " has no machine yet";
+  const cost = one.cost ? ` and has cost ${soFar(one.cost)}` : "";
+  return h("p", {}, `${one.name}${where}${cost}. ${one.novitaInstanceId ? `${disk} is lost; this cannot be undone.` : "Nothing more is bought for it."}`);
+}
+
+/** @param {Instance[]} ones */
+function names(ones) {
+  return h("p", { class: "soft small" }, ones.slice(0, 12).map((one) => one.name).join(", "), ones.length > 12 ? ` and ${ones.length - 12} more` : "");
+}
+
+/** @param {Instance[]} all @param {Instance[]} some @param {string} reason */
+function leftOut(all, some, reason) {
+  return all.length > some.length ? h("p", { class: "soft small" }, `${all.length - some.length} of those selected ${reason}.`) : null;
+}
+
+/** Few at a time, and all of them whatever one answers. @param {Instance[]} ones @param {"stop" | "delete"} what @param {() => void} onChange */
+async function each(ones, what, onChange) {
+  /** @type {Refused[]} */
+  const refused = [];
+  const waiting = [...ones];
+  const worker = async () => {
+    for (let one = waiting.shift(); one; one = waiting.shift()) {
+      await operate(one, what, onChange).catch((error) => {
+        if (!(error instanceof Refused)) throw error;
+        refused.push(error);
+      });
+    }
+  };
+  await Promise.all([worker(), worker(), worker(), worker()]);
+  pollNow();
+  if (refused[0]) throw new Refused(refused[0].status, refused[0].code, `${refused.length} of ${ones.length} refused: ${refused[0].message}`, { requestId: refused[0].requestId });
+  say(`${plural(ones.length, "machine")} told to ${what === "stop" ? "stop" : "go"}`);
+}
+
+const LIMITS = [
+  { name: "stopAfter", label: "Stop after it has run for", hint: "90m, 8h, 3d" },
+  { name: "deleteAfter", label: "Delete so long after its first run", hint: "3d" },
+  { name: "idleStopAfter", label: "Stop when unused for", hint: "30m" },
+  { name: "deleteAfterStopped", label: "Delete when stopped for", hint: "1d" },
+];
+
+/** @param {Limits} [limits] */
+export function limitFields(limits = {}) {
+  return LIMITS.map(({ name, label, hint }) =>
+    h("label", { class: "field" }, h("span", {}, label), h("input", { name, value: /** @type {Record<string, unknown>} */ (limits)[name] === undefined ? "" : String(/** @type {any} */ (limits)[name]), placeholder: hint, autocomplete: "off" })),
+  );
+}
+
+/** What the fields say; with `before`, an emptied one is taken away. @param {FormData} form @param {Limits} [before] */
+export function limitsFrom(form, before) {
+  /** @type {Record<string, string | null>} */
+  const wanted = {};
+  for (const { name } of LIMITS) {
+    const value = String(form.get(name) ?? "").trim();
+    const had = /** @type {Record<string, unknown>} */ (before ?? {})[name];
+    if (value && value !== String(had ?? "")) wanted[name] = value;
+    else if (!value && had !== undefined) wanted[name] = null;
+  }
+  return wanted;
+}
+
+/** @param {Instance} one @param {() => void} onChange */
+function openLimits(one, onChange) {
+  const later = one.expiry?.stopAt;
+  openDialog({
+    title: `When ${one.name} ends`,
+    body: [
+      h("p", { class: "soft" }, later ? `It stops at ${clock(later)}. ` : "", "Empty means no limit of its own."),
+      later ? h("fieldset", { class: "choices" }, h("legend", {}, "Let it run longer"), [1, 2, 4, 8].map((hours) => h("label", {}, h("input", { type: "radio", name: "longer", value: hours }), ` ${plural(hours, "hour")} more`))) : null,
+      ...limitFields(one.limits),
+      h("label", { class: "check" }, h("input", { type: "checkbox", name: "protected", checked: one.protected }), " Protected: nobody and no limit deletes it"),
+    ],
+    confirm: "Save",
+    work: async (form) => {
+      const limits = limitsFrom(form, one.limits);
+      const longer = Number(form.get("longer") ?? 0);
+      if (longer && later) {
+        // The earlier of two limits wins, so the one that is counted from its start goes.
+        if (one.limits?.stopAfter) limits.stopAfter = null;
+        limits.stopAt = new Date(Date.parse(later) + longer * 3_600_000).toISOString();
+      }
+      /** @type {Record<string, unknown>} */
+      const patch = {};
+      if (Object.keys(limits).length) patch.limits = limits;
+      if ((form.get("protected") === "on") !== Boolean(one.protected)) patch.protected = form.get("protected") === "on";
+      if (!Object.keys(patch).length) return;
+      keep(await change("PATCH", `/api/instances/${encodeURIComponent(one.instanceId)}`, patch));
+      onChange();
+      say(`${one.name}: limits saved`);
+      pollNow();
+    },
+  });
+}

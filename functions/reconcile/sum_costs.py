@@ -1,0 +1,72 @@
+"""What the days have cost, from their entries and from what is open: summed anew every few minutes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from functions.shared.domain.instance.decision import Decision, Policy
+from functions.shared.domain.instance.record import Instance
+from functions.shared.domain.money.ledger import midnight
+from functions.shared.domain.money.sums import has_days_to_book, sum_day
+from functions.shared.platform.observability import logger
+from functions.shared.stores.table import TABLE_FAILED
+
+if TYPE_CHECKING:
+    from functions.shared.engine.step import StepRunner
+    from functions.shared.platform.invocation import TimeBudget
+    from functions.shared.stores.cost_sums import CostSums
+
+_SUMMED_FOR = timedelta(minutes=4)  # with a sweep a minute, none is older than five
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class SumCosts:
+    cost_sums: CostSums
+    steps: StepRunner
+    policy: Policy
+    clock: Callable[[], datetime]
+    budget: TimeBudget
+
+    def __call__(self, fleet: Iterable[Instance]) -> None:
+        """Never worth a failure of the sweep itself: the next one sums anew."""
+        known = {record.id: record for record in fleet}
+        try:
+            self._sum(known)
+            self._book_days(known.values())
+        except TABLE_FAILED as error:
+            logger.warning("costs not summed", error=type(error).__name__)
+
+    def _book_days(self, records: Iterable[Instance]) -> None:
+        """Days that are over, of what is at rest; what is on the move books them with its next step."""
+        now = self.clock()
+        for record in records:
+            if not record.at_rest or not has_days_to_book(record, midnight(now)):
+                continue
+            if not self.budget.may_repair():  # the next sweep goes on; what is open counts without it
+                return
+            self.steps.store(Decision(record, now, self.policy, now))
+
+    def _sum(self, known: dict[str, Instance]) -> None:
+        now = self.clock()
+        today = now.date()
+        summed_at = self.cost_sums.summed_at(today)
+        if summed_at is not None and now - summed_at < _SUMMED_FOR:
+            return
+        for day in (*self._late_days(today), today - _DAY, today):  # today's last: it says that all is done
+            if not self.budget.may_repair():
+                return
+            sums = sum_day(day, self.cost_sums.booked(day), known, self.clock())
+            self.cost_sums.write(day, sums, now, stamp=day != today - _DAY)
+
+    def _late_days(self, today: date) -> list[date]:
+        """Where something was booked when they had been over for long."""
+        late = self.cost_sums.late_days()
+        return [
+            day
+            for day, booked_at in late.items()
+            if day < today - _DAY and (self.cost_sums.summed_at(day) or booked_at) <= booked_at + _SUMMED_FOR
+        ]

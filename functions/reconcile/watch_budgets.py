@@ -1,0 +1,81 @@
+"""Budgets against what is spent: thresholds are told, and what runs beyond one is stopped, with notice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from functions.reconcile.turns import is_turn
+from functions.shared.domain.instance.decide import decide
+from functions.shared.domain.instance.decision import Policy, leave_to_its_step
+from functions.shared.domain.instance.observations import BudgetsJudged
+from functions.shared.domain.instance.progress import left_to_its_step
+from functions.shared.domain.instance.record import Instance
+from functions.shared.domain.money.budgets import Budget, BudgetAction
+from functions.shared.platform.observability import BUDGETS_PASSED, correlated, logger, measure
+from functions.shared.stores.table import TABLE_FAILED
+
+if TYPE_CHECKING:
+    from functions.shared.engine.step import StepRunner
+    from functions.shared.platform.invocation import TimeBudget
+    from functions.shared.stores.budgets import Budgets
+    from functions.shared.stores.cost_sums import CostSums
+
+_IDLE = 5  # sweeps from one look to the next, while nothing costs anything
+
+
+@dataclass(frozen=True)
+class WatchBudgets:
+    budgets: Budgets
+    cost_sums: CostSums
+    steps: StepRunner
+    policy: Policy
+    clock: Callable[[], datetime]
+    budget: TimeBudget
+
+    def __call__(self, fleet: Iterable[Instance]) -> None:
+        """Never worth a failure of the sweep itself: the next one looks again."""
+        try:
+            self._watch(list(fleet))
+        except TABLE_FAILED as error:
+            logger.warning("budgets not judged", error=type(error).__name__)
+
+    def _watch(self, fleet: list[Instance]) -> None:
+        """Whenever the sums are new, which is every few minutes, or a budget is."""
+        now = self.clock()
+        if not fleet and not is_turn(now, _IDLE):  # what is booked late is told late
+            return
+        known = self.budgets.all()
+        if not known:
+            self._judge(fleet, [], now)  # of those that were taken away
+            return
+        as_of = self.cost_sums.summed_at(now.date())
+        if as_of is None or self.budgets.is_judged(as_of):
+            return
+        spent = {budget: self.budgets.spent(budget, now) for budget in known}
+        for budget, usd in spent.items():
+            self.budgets.tell(budget, usd, now)
+        passed = [budget for budget, usd in spent.items() if budget.passed(usd)]
+        if passed:
+            measure(BUDGETS_PASSED, len(passed))
+        if self._judge(fleet, [one for one in passed if one.action is BudgetAction.STOP], now):
+            self.budgets.judged(as_of)
+
+    def _judge(self, fleet: list[Instance], stopping: list[Budget], now: datetime) -> bool:
+        """Whether all were looked at; what has a step of its own under way is looked at next time."""
+        ends = {budget: budget.period_at(now).ends_at for budget in stopping}
+        for record in fleet:
+            if not self.budget.may_repair():
+                return False
+            over = [ends[budget] for budget in stopping if budget.covers(record)]
+            judged = BudgetsJudged(max(over, default=None))
+            as_it_was = bool(over) == (record.clock.budget_stop_at is not None)
+            if as_it_was or left_to_its_step(record, now):
+                continue
+            decision = leave_to_its_step(record, decide(record, judged, self.clock(), self.policy))
+            if decision.record.clock != record.clock:
+                with correlated(record.correlation_id, instance_id=record.id):
+                    self.steps.store(decision)
+        return True

@@ -1,0 +1,54 @@
+"""Novita's own bill of a machine beside what we count, and when they differ."""
+
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from functions.shared.domain.money.ledger import Line, Span, amount, midnight, midnight_after
+
+# A day is settled some hours after its end: an earlier look would find a part of it.
+_SETTLED_AFTER = timedelta(hours=6)
+_LONGEST = timedelta(days=30)  # what Novita tells at once is 31 days
+_SPREAD = 6 * 3600  # seconds over which the machines of a day are asked about
+_DIFFERS_BY, _DIFFERS_BY_USD = Decimal("0.1"), Decimal(1)
+
+
+@dataclass(frozen=True)
+class Bill:
+    """What Novita has billed for whole days of a machine, and what we count for the same."""
+
+    machine_id: str
+    begin: datetime
+    end: datetime
+    usd: Decimal
+    ours: Decimal
+
+    @property
+    def differs(self) -> bool:
+        difference = abs(self.usd - self.ours)
+        return difference > _DIFFERS_BY_USD and difference > self.ours * _DIFFERS_BY
+
+
+def first_bill_at(instance_id: str, now: datetime) -> datetime:
+    """When the day is settled, and not all at once."""
+    spread = zlib.crc32(instance_id.encode()) % _SPREAD
+    return midnight_after(now) + _SETTLED_AFTER + timedelta(seconds=spread)
+
+
+def settled_days(lines: Iterable[Line], machine_id: str, now: datetime) -> Span | None:
+    """The days that a bill can be asked for by now, from the machine's first; None: there is none yet."""
+    end = midnight(now - _SETTLED_AFTER)
+    first = min((line.begin for line in lines if line.machine_id == machine_id), default=end)
+    begin = max(midnight(first), end - _LONGEST)
+    return Span(begin, end) if begin < end else None
+
+
+def counted(lines: Iterable[Line], machine_id: str, span: Span) -> Decimal:
+    parts = (
+        amount(line.usd_per_hour, Span(line.begin, line.end).within(span))
+        for line in lines
+        if line.machine_id == machine_id and line.begin < span.end and line.end > span.begin
+    )
+    return sum(parts, Decimal())

@@ -1,0 +1,114 @@
+"""What a day has cost, by everything that costs are grouped by."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+
+from functions.shared.domain.instance.record import Instance
+from functions.shared.domain.money.ledger import Span, amount
+
+ALL = "all"
+UNTAGGED = ""
+DIMENSIONS = ("instance", "product", "region", "key")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A part of what a day has cost, and what it is counted under."""
+
+    usd: Decimal
+    instance_id: str
+    product: str = ""
+    region: str = ""
+    key: str = ""
+    tags: tuple[tuple[str, str], ...] = ()
+    estimated: bool = False
+    number: int | None = None  # of the entry that it was booked by; None: it is not booked yet
+
+
+@dataclass(frozen=True)
+class Sum:
+    usd: Decimal = Decimal()
+    estimated: bool = False
+
+    def __add__(self, other: "Sum") -> "Sum":
+        return Sum(self.usd + other.usd, self.estimated or other.estimated)
+
+
+@dataclass
+class DaySums:
+    """By dimension and group. `tag:<name>` is a dimension for each tag of the day, in which what has no such
+    tag is the group without a name: the groups of every dimension make the whole."""
+
+    groups: defaultdict[str, dict[str, Sum]] = field(default_factory=lambda: defaultdict(dict))
+    _counted: Counter[str] = field(default_factory=Counter)
+
+    def add(self, cost: Cost) -> None:
+        labels = {
+            ALL: ALL,
+            "instance": cost.instance_id,
+            "product": cost.product,
+            "region": cost.region,
+            "key": cost.key,
+            **{f"tag:{name}": value for name, value in cost.tags},
+        }
+        for dimension, group in labels.items():
+            known = self.groups[dimension].get(group, Sum())
+            self.groups[dimension][group] = known + Sum(cost.usd, cost.estimated)
+        self._counted.update(labels.keys())
+
+    def add_untagged(self) -> None:
+        """What is left of the whole, once everything has been added."""
+        whole = self.groups[ALL].get(ALL, Sum())
+        for dimension, groups in self.groups.items():
+            if self._counted[dimension] < self._counted[ALL]:
+                rest = whole.usd - sum((one.usd for one in groups.values()), Decimal())
+                groups[UNTAGGED] = groups.get(UNTAGGED, Sum()) + Sum(rest, whole.estimated)
+
+
+def whole_day(day: date) -> Span:
+    begin = datetime.combine(day, time(), UTC)
+    return Span(begin, begin + timedelta(days=1))
+
+
+def sum_day(day: date, booked: Iterable[Cost], fleet: Mapping[str, Instance], now: datetime) -> DaySums:
+    """What is booked, and what is not yet, by the records as they were read. Records are read first: an entry
+    that its record does not count yet is that record's to tell, so that nothing counts twice."""
+    sums = DaySums()
+    for cost in booked:
+        record = fleet.get(cost.instance_id)
+        if record is None or cost.number is None or cost.number < record.ledger.entries:
+            sums.add(cost)
+    for record in fleet.values():
+        for cost in open_costs(record, day, now):
+            sums.add(cost)
+    sums.add_untagged()
+    return sums
+
+
+def open_costs(record: Instance, day: date, now: datetime) -> Iterator[Cost]:
+    """What its open intervals have cost on that day, as far as that is not booked."""
+    ledger = record.ledger
+    for meter in ledger.meters:
+        begin = meter.booked_until or meter.since
+        if meter.since is None or begin is None or begin >= now:
+            continue
+        part = Span(begin, now).within(whole_day(day))
+        if part.begin < part.end:
+            yield Cost(
+                amount(meter.rate, part),
+                record.id,
+                record.spec.product_name,
+                meter.region,
+                record.actor,
+                ledger.tags,
+                meter.unsure or record.missing,
+            )
+
+
+def has_days_to_book(record: Instance, midnight: datetime) -> bool:
+    """An interval of it began on a day that is over, and is not booked there yet."""
+    meters = (one for one in record.ledger.meters if one.since)
+    return any((one.booked_until or one.since or midnight) < midnight for one in meters)

@@ -1,0 +1,121 @@
+"""Budgets as they were set, what is spent of them, and which of their thresholds were told."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from functions.shared.domain.errors import NotFound
+from functions.shared.domain.ids import timestamp
+from functions.shared.domain.instance.record import Instance
+from functions.shared.domain.money.budgets import Budget, BudgetAction, read_budget
+from functions.shared.domain.money.caps import committed
+from functions.shared.domain.money.sums import Sum
+from functions.shared.platform.observability import logger
+from functions.shared.stores.cost_sums import CostSums
+from functions.shared.stores.table import (
+    NEW,
+    RETENTION,
+    ConditionFailed,
+    Item,
+    Table,
+    Write,
+    millis,
+    readable,
+)
+
+_SET = "budget#set"  # all of them, as an admin set them: only `api` may write there
+_JUDGED = ("budgets", "judged")
+_TOLD_KEPT = timedelta(days=400)
+
+
+class Budgets:
+    def __init__(
+        self, table: Table, cost_sums: CostSums, clock: Callable[[], datetime], new_id: Callable[[], str]
+    ) -> None:
+        self._table = table
+        self._cost_sums = cost_sums
+        self._clock = clock
+        self._new_id = new_id
+
+    def all(self) -> list[Budget]:
+        """In the order of their names. One that cannot be read must not hide the others."""
+        found = self._table.query_all("pk = :pk", {":pk": _SET})
+        return list(readable(lambda item: read_budget(item["budget"]), found))
+
+    def get(self, name: str) -> Budget:
+        item = self._table.get(_SET, name)
+        if item is None:
+            raise NotFound("BUDGET_NOT_FOUND", "There is no budget of that name")
+        return read_budget(item["budget"])
+
+    def put(self, budget: Budget, actor: str) -> None:
+        item = {"pk": _SET, "sk": budget.name, "kind": "budget", "budget": budget.as_json(), "actor": actor}
+        self._table.put(Write(item))
+        self._table.delete(*_JUDGED)  # the next sweep looks at it
+
+    def delete(self, name: str) -> None:
+        self.get(name)
+        self._table.delete(_SET, name)
+        self._table.delete(*_JUDGED)
+
+    def spent(self, budget: Budget, now: datetime) -> Decimal:
+        """In the period of now, by the daily sums; open intervals are in them."""
+        days = [day for day in budget.period_at(now).days if day <= now.date()]
+        return sum(self._cost_sums.group(days, *budget.summed_as).values(), Sum()).usd
+
+    def require_room(self, record: Instance) -> None:
+        """SpendingRefused where a budget does not allow what it is about to begin."""
+        now = self._clock()
+        for budget in self.all():
+            if budget.action is not BudgetAction.NOTIFY and budget.covers(record):
+                budget.require_room(self.spent(budget, now), committed(record).hourly, now)
+
+    def is_judged(self, as_of: datetime | None) -> bool:
+        """Whether a sweep has looked at all of them by sums that are as new."""
+        item = self._table.get(*_JUDGED)
+        return item is not None and as_of is not None and item["asOf"] >= millis(as_of)
+
+    def judged(self, as_of: datetime) -> None:
+        item = {"pk": _JUDGED[0], "sk": _JUDGED[1], "kind": "judged", "asOf": millis(as_of)}
+        self._table.put(Write(item))
+
+    def tell(self, budget: Budget, spent: Decimal, now: datetime) -> None:
+        """Each threshold once in a period, whoever sees it first; under another limit it is another one."""
+        for threshold in budget.reached(spent):
+            told, event = self._told(budget, threshold, spent, now)
+            if self._table.get(told["pk"], told["sk"]):
+                continue
+            try:
+                self._table.transact([Write(told, NEW), Write(event, NEW)])
+            except ConditionFailed:
+                continue  # by another sweep
+            logger.warning("budget threshold reached", budget=budget.name, threshold=threshold)
+
+    def _told(self, budget: Budget, threshold: int, spent: Decimal, now: datetime) -> tuple[Item, Item]:
+        period = budget.period_at(now)
+        which = f"{period.begin.isoformat()}#{budget.period}#{budget.limit}#{threshold:04d}"
+        pk = f"budgets#{budget.name}"
+        told = {
+            "pk": pk,
+            "sk": f"told#{which}",
+            "kind": "told",
+            "expiresAt": int((now + _TOLD_KEPT).timestamp()),
+        }
+        data = budget.as_json() | {
+            "threshold": threshold,
+            "spentUsd": f"{spent:.4f}",
+            "periodStart": timestamp(period.begins_at),
+        }
+        event = {
+            "pk": pk,
+            "sk": f"event#{which}",
+            "kind": "event",
+            "id": self._new_id(),
+            "type": "budget.threshold",
+            "timestamp": timestamp(now),
+            "data": data,
+            "due": "event",
+            "dueAt": millis(now),
+            "expiresAt": int((now + RETENTION).timestamp()),
+        }
+        return told, event

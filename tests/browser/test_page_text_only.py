@@ -1,0 +1,103 @@
+"""Whatever the API answers is shown as text: names, tags, messages and webhook answers full of markup."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from playwright.sync_api import Route, expect
+
+from tests.browser.conftest import Visit
+from tests.e2e.service import Service
+
+Begin = Callable[..., Visit]
+
+MARKUP = '<img src=x onerror="window.broken=1"><script>window.broken=1</script>\'"&lt;b>'
+# Words that the page goes by; the rest of what the API says is for people.
+_KEPT = re.compile(
+    r"\d{4}-\d\d-\d\d|[\d.]+$|(inst|key|op|evt|dlv|del|cur)_|running$|stopped$|read$|write$|admin$|instance\.|"
+    r"spot$|onDemand$|CLOSED$|http$|tcp$|delivered$|all$|month$"
+)
+
+
+def poisoned(value: Any, name: str = "") -> Any:
+    """The same answer with markup in every text that the page does not go by."""
+    if isinstance(value, dict):
+        return {key: poisoned(inner, key) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [poisoned(inner, name) for inner in value]
+    if isinstance(value, str) and name not in ("id", "nextCursor") and not _KEPT.match(value):
+        return f"{value}{MARKUP}"
+    return value
+
+
+def test_markup_from_users_and_strangers_is_text(visit: Begin, service: Service) -> None:
+    url = service.simulator.inbox_url("markup")
+    service.simulator.answer("markup", {"status": 500, "body": MARKUP})
+    name = f"evil {MARKUP}"[:100]
+    instance = service.create(name=name, tags={"team": MARKUP[:200], MARKUP[:100]: "x"}, webhookUrl=url)
+    service.wait_for(instance, "running")
+    service.wait(lambda: attempts(service, instance))
+    one = visit()
+    page = one.open()
+
+    expect(page.get_by_role("link", name=name)).to_be_visible()
+    expect(page.get_by_role("row", name="evil")).to_contain_text(MARKUP[:60])
+    one.go(f"#/instances/{instance}")
+    expect(page.locator("h1")).to_contain_text(name)
+    page.get_by_text(re.compile("attempts? to")).last.click()
+    expect(page.locator("code.block").first).to_contain_text("onerror")
+    page.get_by_role("button", name="Delete…").click()
+    expect(page.get_by_role("dialog")).to_contain_text("evil <img")
+    page.keyboard.press("Escape")
+    assert_nothing_ran(one)
+
+
+def attempts(service: Service, instance: str) -> list[Any]:
+    found = service.get(f"/api/webhooks/deliveries?instanceId={instance}")["deliveries"]
+    return [attempt for delivery in found for attempt in delivery["attempts"] if attempt.get("answer")]
+
+
+def test_markup_in_every_answer_is_text_on_every_screen(visit: Begin, service: Service) -> None:
+    instance = service.take_over()
+    one = visit()
+
+    def answer(route: Route) -> None:
+        response = route.fetch()
+        body = poisoned(json.loads(response.text())) if response.ok else json.loads(response.text())
+        route.fulfill(response=response, body=json.dumps(body))
+
+    one.page.route(re.compile(r"/api/(?!me)"), answer)
+    page = one.open()
+    for place in ("#/", f"#/instances/{instance}", "#/new", "#/costs", "#/service"):
+        one.go(place)
+        expect(page.locator("h1")).to_be_visible()
+        if place == "#/new":
+            page.get_by_label("GPU", exact=True).fill("RTX 4090 24GB")
+            page.get_by_label("Template").fill("107672")
+        page.wait_for_timeout(700)
+        page.evaluate("() => document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        assert_nothing_ran(one)
+        if place != "#/costs":
+            expect(page.locator("main")).to_contain_text("onerror=")
+
+
+def test_an_address_that_is_no_address_is_no_link(visit: Begin, service: Service) -> None:
+    instance = service.take_over()
+    one = visit()
+
+    def answer(route: Route) -> None:
+        body = route.fetch().json()
+        body["portMappings"] = [{"port": 80, "type": "http", "endpoint": "javascript:window.broken=1"}]
+        route.fulfill(json=body)
+
+    one.page.route(re.compile(rf"/api/instances/{instance}$"), answer)
+    page = one.open(f"#/instances/{instance}")
+
+    expect(page.get_by_text("javascript:window.broken=1")).to_be_visible()
+    assert page.locator("a[href^='javascript']").count() == 0
+
+
+def assert_nothing_ran(one: Visit) -> None:
+    assert one.page.evaluate("() => window.broken") is None
+    assert one.page.locator("main img, main script, dialog img, dialog script").count() == 0

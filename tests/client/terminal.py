@@ -1,0 +1,94 @@
+"""A program in a terminal: a pseudo-terminal, and the screen that a person would see."""
+
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Mapping, Sequence
+from fcntl import ioctl
+
+import pyte
+
+COLUMNS, LINES = 100, 40
+
+
+def _in_the_foreground() -> None:
+    """Whoever runs the tests in the background ignores Ctrl-C, and so would every program that they start."""
+    ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+class Terminal:
+    """`command` runs in it at once; `screen()` is what it shows."""
+
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str], columns: int = COLUMNS
+    ) -> None:
+        self._screen = pyte.HistoryScreen(columns, LINES, history=1000)
+        self._stream = pyte.ByteStream(self._screen)
+        ours, theirs = pty.openpty()
+        ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, columns, 0, 0))
+        self.raw = b""
+        self._ours = ours
+        self.process = subprocess.Popen(
+            command,
+            env={"TERM": "xterm-256color", **environment},
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+            preexec_fn=_in_the_foreground,
+        )
+        os.close(theirs)
+
+    def screen(self) -> str:
+        return "\n".join(line.rstrip() for line in self._screen.display).rstrip()
+
+    def read(self, seconds: float = 0.1) -> bool:
+        """Whether it is still there."""
+        ready, _, _ = select.select([self._ours], [], [], seconds)
+        if not ready:
+            return self.process.poll() is None
+        try:
+            new = os.read(self._ours, 65536)
+        except OSError:  # Linux says so when the last of them has closed it
+            return False
+        self.raw += new
+        self._stream.feed(new)
+        return bool(new)
+
+    def wait_for(self, text: str, seconds: float = 60.0, *, after: str = "") -> str:
+        """Until the screen shows it; `after`: below this."""
+
+        def shown() -> bool:
+            return text in self.screen().rpartition(after or "\0")[2]
+
+        until = time.monotonic() + seconds
+        while not shown():
+            assert time.monotonic() < until, f"no {text!r} in:\n{self.screen()}"
+            assert self.read() or shown(), f"it ended without {text!r}:\n{self.screen()}"
+        return self.screen()
+
+    def type(self, text: str) -> None:
+        os.write(self._ours, text.encode())
+
+    def press_ctrl_c(self) -> None:
+        self.type("\x03")
+
+    def end(self, seconds: float = 60.0) -> int:
+        """Its exit code, once it has ended by itself."""
+        until = time.monotonic() + seconds
+        while self.read():
+            assert time.monotonic() < until, f"still there:\n{self.screen()}"
+        code = self.process.wait(10)
+        os.close(self._ours)
+        return code
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait(10)
