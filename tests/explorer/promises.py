@@ -37,8 +37,9 @@ def check_purchase(world: World, bought: ModelMachine) -> None:
 
 
 def check_action(world: World, machine: ModelMachine, call: Call) -> None:
-    """Nothing ends that nobody asked to end."""
-    record: Instance = call.value or world.record  # what the step will save, if it is one
+    """Nothing ends that nobody asked to end. What is stored counts: a step that has decided on an end may be
+    overtaken before it says so."""
+    record = world.record
     surplus = record.machine.id not in (None, machine.id)
     failed = "failure" in world.asked or record.status is Status.FAILED
     may = {

@@ -170,7 +170,8 @@ class Decision:
         return replace(self.change(operation=operation), operations=(*others, operation))
 
     def add_cleanup(self, machine_id: str, action: Action) -> "Decision":
-        """A machine is to be deleted or stopped; deleting outdoes stopping."""
+        """A machine is to be deleted or stopped; deleting outdoes stopping. Stored first, then done: whoever
+        is overtaken before that has ended nothing."""
         record = self.record
         held = record.cleanup.task(machine_id)
         if machine_id in record.cleanup.gone or (held and held.action in (action, Action.DELETE)):
@@ -178,7 +179,7 @@ class Decision:
         seen_at = (record.machine.seen_at if machine_id == record.machine.id else None) or self.now
         added = self.without_task(machine_id)
         tasks = (*added.record.cleanup.tasks, CleanupTask(machine_id, action, seen_at))
-        return added.change_cleanup(tasks=tasks).due(self.now)
+        return added.change_cleanup(tasks=tasks).due(self.now).wait_until(self.now)
 
 
 def leave_to_its_step(record: Instance, decision: Decision) -> Decision:

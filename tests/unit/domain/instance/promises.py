@@ -1,8 +1,10 @@
 """What must hold of every decision, whatever led to it."""
 
+from functions.shared.domain.instance.decide import decide
 from functions.shared.domain.instance.decision import Decision
 from functions.shared.domain.instance.expiry import next_due
-from functions.shared.domain.instance.record import Instance
+from functions.shared.domain.instance.observations import Act, Call, Tick
+from functions.shared.domain.instance.record import Action, Instance
 from functions.shared.domain.instance.status import NEXT, Status
 
 _NO_MOVES = frozenset(
@@ -33,6 +35,21 @@ def assert_follows(before: Instance, decision: Decision) -> None:
     assert record.sequence == before.sequence + len(decision.events)
     bought_anew = status is Status.CREATING and before.status is not status
     assert bought_anew or before.ready_at in (None, record.ready_at), "readyAt was set twice"
+
+
+def assert_ends_are_stored_first(before: Instance, decision: Decision) -> None:
+    """Whoever is overtaken by another writer, or dies, has ended nothing that the record knows nothing of."""
+    call = decision.call
+    if isinstance(call, Act) and call.action is Action.DELETE:
+        stored = before.cleanup.task(call.machine_id)
+        assert stored is not None, "a delete that is not stored yet"
+        assert stored.action is Action.DELETE, "a delete of what is only to be stopped"
+
+
+def call_once_stored(decision: Decision) -> Call | None:
+    """What the step makes that follows at once."""
+    assert decision.call is None
+    return decide(decision.record, Tick(), decision.now, decision.policy).call
 
 
 def assert_due_unless_at_rest(decision: Decision) -> None:

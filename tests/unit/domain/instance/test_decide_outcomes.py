@@ -43,6 +43,7 @@ from tests.unit.builders import (
     new_spec,
     new_task,
 )
+from tests.unit.domain.instance.promises import call_once_stored
 
 NO = Fault("NOVITA_REJECTED", "no")
 FULL = Fault("RESOURCE_CONSTRAINTS", "full")
@@ -140,7 +141,7 @@ def test_a_start_refused_for_good_fails_and_the_machine_is_stopped_unless_kept(k
     decision = decide(record, CallRefused(NO, Act(Action.START, OWN)), NOW, POLICY)
 
     assert [event.type for event in decision.events] == ["instance.failed", "startup.failed"]
-    assert decision.call == (None if keep else Act(Action.STOP, OWN))
+    assert call_once_stored(decision) == (None if keep else Act(Action.STOP, OWN))
     assert decision.record.at_rest == keep
 
 

@@ -52,6 +52,7 @@ from tests.unit.builders import (
 )
 from tests.unit.domain.instance.promises import (
     assert_due_unless_at_rest,
+    assert_ends_are_stored_first,
     assert_follows,
     assert_nothing_forgotten,
 )
@@ -152,6 +153,7 @@ def test_no_order_of_events_leads_out_of_the_table_or_forgets_a_machine(spec: An
             observation = turn.observe(now - timedelta(seconds=turn.ago))
             decision = decide(record, observation, now, POLICY)
             assert_due_unless_at_rest(decision)
+            assert_ends_are_stored_first(record, decision)
             if isinstance(observation, PurchasesRead):
                 told |= {one.machine_id for one in observation.purchases if one.machine_id}
 

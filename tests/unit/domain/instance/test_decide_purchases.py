@@ -40,6 +40,7 @@ from tests.unit.builders import (
     new_spec,
     new_task,
 )
+from tests.unit.domain.instance.promises import call_once_stored
 
 CREATING = new_instance(Status.CREATING, deadline_at=after(600))
 UNSETTLED = changed(CREATING, unsettled=True, purchases=1)
@@ -156,7 +157,7 @@ def test_of_two_that_turn_up_one_is_adopted_and_the_other_given_back() -> None:
     assert [(task.machine_id, task.action) for task in decision.record.cleanup.tasks] == [
         ("m-2", Action.DELETE)
     ]
-    assert decision.call == Act(Action.DELETE, "m-2")
+    assert call_once_stored(decision) == Act(Action.DELETE, "m-2")
 
 
 @pytest.mark.parametrize("status", WITHOUT_CREATING)
@@ -176,7 +177,7 @@ def test_one_that_turns_out_bought_too_late_is_given_back(status: Status) -> Non
 
     decision = decide(record, PurchasesRead((BOUGHT,)), NOW, POLICY)
 
-    assert decision.call == Act(Action.DELETE, OWN)
+    assert call_once_stored(decision) == Act(Action.DELETE, OWN)
     assert decision.record.status is status
     assert not decision.record.at_rest
 
@@ -248,7 +249,7 @@ def test_a_machine_that_was_deleted_and_comes_back_is_deleted_again(status: Stat
 
     decision = decide(record, reappeared(), NOW, POLICY)
 
-    assert decision.call == Act(Action.DELETE, OWN)
+    assert call_once_stored(decision) == Act(Action.DELETE, OWN)
     assert decision.record.cleanup.gone == ("m-2",)
     assert decide(record, reappeared("m-3"), NOW, POLICY).record.cleanup.gone == (OWN, "m-2")
 
@@ -292,7 +293,7 @@ def test_a_machine_that_vanished_is_deleted_on_its_return_if_somebody_asked_for_
 
     decision = decide(asked, reappeared(), NOW, POLICY)
 
-    assert decision.call == Act(Action.DELETE, OWN)
+    assert call_once_stored(decision) == Act(Action.DELETE, OWN)
 
 
 @pytest.mark.parametrize(("ready_at", "action"), [(None, Action.DELETE), (ago(900), Action.STOP)])
@@ -301,7 +302,7 @@ def test_what_a_failed_boot_left_behind_is_given_up_as_that_failure_had_it(
 ) -> None:
     record = new_instance(Status.FAILED, gone=(OWN,), vanished=(OWN,), ready_at=ready_at)
 
-    assert decide(record, reappeared(), NOW, POLICY).call == Act(action, OWN)
+    assert call_once_stored(decide(record, reappeared(), NOW, POLICY)) == Act(action, OWN)
 
 
 def test_an_end_that_nobody_asked_for_does_not_take_the_machine_that_came_back() -> None:

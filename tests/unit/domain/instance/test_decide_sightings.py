@@ -35,6 +35,7 @@ from tests.unit.builders import (
     new_spec,
     new_task,
 )
+from tests.unit.domain.instance.promises import call_once_stored
 
 CHECK = HealthCheck()
 CHECKED = new_spec(health_check=CHECK)
@@ -411,7 +412,7 @@ def test_a_deadline_runs_on_for_what_is_missing_and_its_machine_is_given_back() 
     decision = decide(missing.record, Tick(), NOW, POLICY)
 
     assert types(decision) == ("instance.failed",)
-    assert decision.call == Act(Action.DELETE, OWN)
+    assert call_once_stored(decision) == Act(Action.DELETE, OWN)
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
@@ -572,7 +573,7 @@ def test_a_machine_that_runs_again_after_its_instance_failed_is_stopped_unless_i
 
     assert decision.record.status is Status.FAILED
     assert [task.action for task in decision.record.cleanup.tasks] == ([] if keep else [Action.STOP])
-    assert decision.call == (None if keep else Act(Action.STOP, OWN))
+    assert call_once_stored(decision) == (None if keep else Act(Action.STOP, OWN))
 
 
 def test_a_machine_that_ends_while_another_is_owed_is_not_yet_terminated() -> None:

@@ -39,6 +39,7 @@ from tests.unit.builders import (
     new_spec,
     new_task,
 )
+from tests.unit.domain.instance.promises import call_once_stored
 
 KEEP = new_spec(keep_on_failure=True)
 CHECKED = new_spec(health_check=HealthCheck())
@@ -177,7 +178,7 @@ def test_a_passed_deadline_fails_and_stops_the_cost(
     assert decision.record.error.code == code
     assert [event.type for event in decision.events] == ["instance.failed"] + ["startup.failed"] * again
     assert [operation.status for operation in decision.operations] == ["failed"] * again
-    assert decision.call == (Act(action, OWN) if action else None)
+    assert call_once_stored(decision) == (Act(action, OWN) if action else None)
     assert decision.record.at_rest == (action is None)
     assert (decision.record.next_check_at is None) == (action is None)
 

@@ -24,6 +24,7 @@ from tests.unit.builders import (
     new_operation,
     new_spec,
 )
+from tests.unit.domain.instance.promises import call_once_stored
 
 GONE = "pulling: failed to pull image ghcr.io/acme/app:1: manifest unknown"
 BUSY = "pulling: failed to pull image ghcr.io/acme/app:1: toomanyrequests"
@@ -125,7 +126,7 @@ def test_an_error_for_good_is_looked_at_again_at_once_and_then_fails_the_boot() 
     assert second.record.error is not None
     assert second.record.error.code == "IMAGE_PULL_FAILED"
     assert GONE in second.record.error.message
-    assert second.call == Act(Action.DELETE, OWN)
+    assert call_once_stored(second) == Act(Action.DELETE, OWN)
 
 
 def test_an_error_for_good_that_is_gone_at_the_second_look_ends_nothing() -> None:
@@ -187,7 +188,7 @@ def test_a_start_that_cannot_pull_its_image_fails_and_the_machine_is_stopped() -
     decision = show(record, "starting", GONE, after(0.1))
 
     assert decision.record.status is Status.FAILED
-    assert decision.call == Act(Action.STOP, OWN)
+    assert call_once_stored(decision) == Act(Action.STOP, OWN)
     assert [event.type for event in decision.events] == ["instance.failed", "startup.failed"]
     assert decision.record.operation is not None
     assert decision.record.operation.error == decision.record.error
