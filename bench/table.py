@@ -1,0 +1,23 @@
+"""One line of what `make bench` measures."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Row:
+    """`value` is a ratio or a count; `spread` is how far it moves within one run."""
+
+    group: str
+    name: str
+    value: float
+    unit: str
+    bound: float | None = None
+    least: bool = False  # the bound is the least that is wanted, not the most
+    anchor: str = ""  # what the value is measured beside
+    spread: float = 0.0
+
+    @property
+    def holds(self) -> bool:
+        if self.bound is None:
+            return True
+        return self.value >= self.bound if self.least else self.value <= self.bound
