@@ -251,7 +251,7 @@ class NoBootTimes:
 class NoOrphans:
     """What is announced is not looked at here."""
 
-    def first_seen(self, _: str) -> None:
+    def known(self, _: str) -> None:
         return None
 
     def announce(self, *_: Any) -> bool:

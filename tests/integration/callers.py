@@ -94,3 +94,20 @@ def plan(number: int, begin: datetime, over_seconds: float, random: Random, hook
         body["limits"] = {**stop, "deleteAfterStopped": clock.choice(("2m", "10m"))}
         steps.append((clock.uniform(60, 300), clock.choice(("extend", "use"))))
     return Caller(f"c{number}", body, steps, begin + timedelta(seconds=over_seconds * random.random()))
+
+
+def crowding_read(number: int, instance_id: str) -> tuple[str, str, dict[str, Any] | None]:
+    """One after the other of all that a key may ask for that can only read, and that Novita may be asked
+    for: no two the same, so that no cache answers by luck."""
+    quote = {"productName": f"none-{number}", "templateId": f"9{number}"}
+    reads: tuple[tuple[str, str, dict[str, Any] | None], ...] = (
+        ("GET", f"/api/products?name=none-{number}", None),
+        ("GET", f"/api/templates/9{number}", None),
+        ("GET", f"/api/instances/{instance_id}", None),
+        ("POST", "/api/quotes", quote),
+        ("GET", f"/api/products?name=none-{number}&billingMode=onDemand", None),
+        ("GET", "/api/instances/comprehensive?syncLocalState=true", None),
+        ("POST", "/api/quotes", {"productName": "RTX 4090 24GB", "billingMode": "onDemand"}),
+        ("GET", "/api/status", None),
+    )
+    return reads[number % len(reads)]

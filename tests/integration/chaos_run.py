@@ -17,7 +17,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from functions.announce.handler import handler as announce
 from functions.shared.platform import wiring
 from ops import keys
-from tests.integration.callers import Caller
+from tests.integration.callers import Caller, crowding_read
 from tests.integration.fault_profiles import FaultProfile
 from tests.integration.harness import Context, Harness
 from tests.integration.proxy import UNSEEN_SECONDS, FaultProxy
@@ -51,7 +51,7 @@ class ChaosRun:
         self._dead = self._second_sweep_in = 0
         self._hangs = self._hung = False
         self._right_key_at: datetime | None = None  # until then another account's is in use
-        self._reader = keys.new_key()
+        self._reader, self._crowded = keys.new_key(), 0
         self._with_faults = True
         proxy.now, proxy.random, proxy.faults = harness.now, Random(random.random()), profile.wire
         proxy.injected = Counter()
@@ -187,18 +187,17 @@ class ChaosRun:
                 self.harness.simulator.show(machine["id"])
 
     def _crowd(self) -> None:
-        """One caller asks for products that nobody knows, and for instances, as often as it can."""
+        """One caller asks for whatever it may read, as often as it can."""
         if not self._with_faults:
             return
         for _ in range(self._profile.crowd):
-            name = f"RTX {self._random.randrange(10**6)}"
             known = [caller.instance_id for caller in self.callers if caller.instance_id]
-            path = f"/api/instances/{self._random.choice(known)}" if known else "/api/instances"
-            path = f"/api/products?name={name}" if self._random.random() < 0.7 else path
+            request = crowding_read(self._crowded, self._random.choice(known) if known else "")
+            self._crowded += 1
             self.injected["request of a crowding caller"] += 1
             try:
                 with self.harness.wire.handling("api"):
-                    self.harness.call("GET", path, None, {"authorization": f"Bearer {self._reader}"})
+                    self.harness.call(*request, {"authorization": f"Bearer {self._reader}"})
             except Killed:
                 self.harness.restart()
 

@@ -171,7 +171,13 @@ def test_every_request_on_a_missing_instance_answers_as_promised(
 
 def _reads(harness: Harness, instance_id: str, status: Status) -> None:
     path = f"/api/instances/{instance_id}"
-    lists = ("/api/instances", "/api/instances?name=kept", "/api/instances/comprehensive")
+    lists = (
+        "/api/instances",
+        "/api/instances?name=kept",
+        f"/api/instances?status={status}",
+        "/api/instances/comprehensive",
+        "/api/instances/comprehensive?syncLocalState=true",
+    )
     listed = [harness.call("GET", one)[1]["instances"] for one in lists]
     shown = [harness.call("GET", path)[1], *(_of(found, instance_id) for found in listed)]
 
@@ -179,9 +185,12 @@ def _reads(harness: Harness, instance_id: str, status: Status) -> None:
     assert all("missingSince" in one for one in shown)
     for one in (f"{path}/events", f"{path}/operations", f"/api/webhooks/deliveries?instanceId={instance_id}"):
         assert harness.call("GET", one)[0] == 200
+    for operation in harness.call("GET", f"{path}/operations")[1]["operations"]:
+        assert harness.call("GET", f"/api/operations/{operation['operationId']}")[0] == 200
     assert harness.call("PUT", f"{path}/last-used", {})[0] == 200
     answered, swept = harness.call("POST", "/api/sync", {"dryRun": True})
     assert (answered, swept["missing"]) == (200, 4)
+    assert harness.call("GET", "/api/status")[1]["missing"] == 4
 
 
 def _costs(harness: Harness, instance_id: str, status: Status) -> None:
@@ -242,13 +251,17 @@ def _refusals(harness: Harness, instance_id: str, machine_id: str) -> None:
 
 
 def _accepts_stop(harness: Harness, instance_id: str, status: Status) -> bool:
-    """By its name; what is off or being stopped is refused as ever."""
-    code, answer = harness.call("POST", "/api/instances/stop", {"instanceName": "stop"})
+    """By its id or name; what is off or being stopped is refused as ever."""
+    by_id: tuple[str, dict[str, Any] | None] = (f"/api/instances/{instance_id}/stop", None)
+    by_name: tuple[str, dict[str, Any] | None] = ("/api/instances/stop", {"instanceName": "stop"})
+    first, second = (by_name, by_id) if status is Status.RUNNING else (by_id, by_name)
     if status in STOPPABLE:
+        code, answer = harness.call("POST", *first)
         assert (code, answer["instanceId"]) == (202, instance_id)
-        return True
-    assert (code, answer["error"]["code"]) == (409, "INSTANCE_NOT_STOPPABLE")
-    return False
+    for path, body in (first, second):
+        code, answer = harness.call("POST", path, body)
+        assert (code, answer["error"]["code"]) == (409, "INSTANCE_NOT_STOPPABLE")
+    return status in STOPPABLE
 
 
 def _of(listed: list[dict[str, Any]], instance_id: str) -> dict[str, Any]:

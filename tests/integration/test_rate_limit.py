@@ -15,6 +15,7 @@ from functions.shared.stores.rate_limiter import RateLimiter
 from functions.shared.stores.table import TableClock
 from local.emulator import Emulator
 from ops import keys
+from tests.integration.callers import crowding_read
 from tests.integration.conftest import Build, Measured
 from tests.integration.harness import Harness
 from tests.integration.rate import most_in_a_minute
@@ -47,20 +48,12 @@ class Reader:
         harness.add_key(key, "read")
         self._headers = {"authorization": f"Bearer {key}"}
         self._numbers = count()
-        self._paths = cycle(
-            (
-                "/api/products?name=none-{}",
-                "/api/templates/9{}",
-                f"/api/instances/{instance_id}",
-                "/api/products?name=none-{}&billingMode=onDemand",
-                "/api/instances/comprehensive",
-            )
-        )
+        self._instance_id = instance_id
 
     def read(self) -> int:
         """The status it was answered with."""
-        path = next(self._paths).format(next(self._numbers))
-        return self._harness.call("GET", path, headers=self._headers)[0]
+        method, path, body = crowding_read(next(self._numbers), self._instance_id)
+        return self._harness.call(method, path, body, self._headers)[0]
 
     def read_for(self, seconds: float) -> set[int]:
         """The statuses it was answered with."""

@@ -9,6 +9,14 @@ from tests.integration.harness import Harness
 from tests.integration.sweeps import LONG, events, live, machine_of, put, running
 from tests.integration.wire import Made
 
+HOUR = 3600.0
+
+
+def _sweep_for(harness: Harness, minutes: int) -> None:
+    for _ in range(minutes):
+        harness.advance(60)
+        harness.sweep()
+
 
 def _listed(harness: Harness) -> list[str]:
     return [machine.id for machine in harness.wiring.novita.list(within=5)]
@@ -164,6 +172,51 @@ def test_an_orphan_that_is_imported_while_the_sweep_runs_is_not_deleted(build: B
 
     assert (counts["orphans"], counts["orphans_deleted"]) == (1, 0)
     assert live(harness) == {orphan}
+
+
+def test_an_orphan_that_is_imported_between_two_attempts_to_delete_it_is_not_deleted(build: Build) -> None:
+    harness = build(ORPHAN_POLICY="delete", ORPHAN_AGE="0")
+    orphan = put(harness, new_instance_id(harness.now()))
+    harness.advance(5)
+    harness.sweep()
+    harness.simulator.fault("status", "/gpu/instance/delete", status=503, times=1)
+
+    def import_it(made: Made) -> None:
+        if made.name == "novita POST /gpu/instance/delete":
+            harness.wire.after = None
+            body = {"novitaInstanceId": orphan}
+            assert harness.elsewhere(lambda: harness.call("POST", "/api/instances/import", body))[0] == 201
+
+    harness.wire.after = import_it
+    counts = harness.sweep()
+
+    assert (counts["orphans"], counts["orphans_deleted"]) == (1, 0)
+    assert len(harness.simulator.calls("/gpu/instance/delete")) == 1
+    assert live(harness) == {orphan}
+
+
+def test_orphans_whose_delete_is_refused_are_asked_for_seldom_and_told_once(build: Build) -> None:
+    harness = build(ORPHAN_POLICY="delete", ORPHAN_AGE="0")
+    orphans = {put(harness, new_instance_id(harness.now())) for _ in range(3)}
+    harness.advance(5)
+    harness.sweep()
+    refusal = "PREPAID_INSTANCE_NOT_SUPPORT_RELEASE"
+    harness.simulator.fault("status", "/gpu/instance/delete", status=400, reason=refusal)
+    harness.simulator.clear_calls()
+
+    _sweep_for(harness, minutes=125)
+
+    asked = [harness.simulator.calls(f"/gpu/instance{path}") for path in ("", "/delete")]
+    assert all(3 * 7 <= len(calls) <= 3 * 9 for calls in asked)  # after 30 s, 1 min ... an hour
+    told = events(harness, "cleanup.stuck")
+    assert sorted(one["data"]["novitaInstanceId"] for one in told) == sorted(orphans)
+    assert {one["data"]["reason"] for one in told} == {"NOVITA_REJECTED"}
+    assert live(harness) == orphans
+    harness.simulator.clear_faults()
+    harness.advance(HOUR)
+    assert harness.sweep()["orphans_deleted"] == 3
+    harness.advance(60)
+    assert live(harness) == set()
 
 
 def test_machines_of_others_are_never_touched(build: Build) -> None:

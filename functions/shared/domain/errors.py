@@ -14,6 +14,7 @@ OstlerError
 │   └── MachineNotFound    Novita knows no machine of that id
 ├── NovitaForNow           time: the message comes back
 │   ├── NotNow             no slot, circuit open: nothing was sent
+│   │   └── NoLongerOurs   it belongs to another instance by now: nothing was sent
 │   ├── AbsentWithoutReason  a 404 that is not Novita's own: perhaps a gateway without routes
 │   └── OutcomeUnclear     sent, and perhaps done
 ├── Unavailable            time: the table or a queue does not answer
@@ -123,6 +124,11 @@ class NovitaForNow(OstlerError):
 
 class NotNow(NovitaForNow):
     pass
+
+
+class NoLongerOurs(NotNow):
+    def __init__(self, machine_id: str) -> None:
+        super().__init__("INSTANCE_ALREADY_MANAGED", f"{machine_id} belongs to another instance by now")
 
 
 class AbsentWithoutReason(NovitaForNow):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
-from functions.shared.domain.errors import MachineNotFound, NovitaForNow, NovitaRefused
+from functions.shared.domain.errors import Fault, MachineNotFound, NovitaForNow, NovitaRefused
 from functions.shared.domain.ids import read_mark
 from functions.shared.domain.instance.comparison import (
     Difference,
@@ -29,6 +30,7 @@ from functions.shared.domain.instance.observations import (
     Seen,
     UnknownMachine,
 )
+from functions.shared.domain.instance.outcomes import refused_again
 from functions.shared.domain.instance.purchases import wants_machine
 from functions.shared.domain.instance.record import Instance
 from functions.shared.domain.instance.sightings import notice_is_new
@@ -125,7 +127,7 @@ class Repair:
     def orphan(self, marked: MarkedMachine, *, may_delete: bool) -> Difference:
         """Announced once, when first seen; deleted only where policy and age say so."""
         found = Difference(DifferenceKind.ORPHAN, marked.machine.id, marked.mark.instance_id, "keep")
-        if self.orphans.first_seen(marked.machine.id) is None:
+        if self.orphans.known(marked.machine.id) is None:
             if done := not self.dry_run and self.orphans.announce(marked, self.clock()):
                 measure(ORPHANS_FOUND)
             return replace(found, action="announce", done=done)
@@ -134,11 +136,11 @@ class Repair:
         return replace(found, action="delete", done=not self.dry_run and self._delete(marked))
 
     def to_delete(self, marked: MarkedMachine) -> bool:
-        """Whether policy and age say that it is to be deleted."""
-        if self.orphan_policy != "delete":
+        """Whether policy and age say that it is to be deleted, and Novita is not to be asked later."""
+        known = self.orphans.known(marked.machine.id) if self.orphan_policy == "delete" else None
+        if known is None or (known.refusal and self.clock() < known.refusal.again_at):
             return False
-        first_seen = self.orphans.first_seen(marked.machine.id)
-        return first_seen is not None and self.clock() - first_seen >= timedelta(seconds=self.orphan_age)
+        return self.clock() - known.first_seen >= timedelta(seconds=self.orphan_age)
 
     def _confirm(self, record: Instance, listed: Machine) -> Decision:
         """What a get by id tells, or nothing. Of spot only the list tells, by Novita's own documents."""
@@ -157,16 +159,25 @@ class Repair:
 
     def _delete(self, marked: MarkedMachine) -> bool:
         """Only what is, at this very moment, a machine with our mark and nobody's."""
-        if not self._still_ours(marked) or self._owned(marked):
+        if not self._still_ours(marked):
             return False
+        owned = partial(self._owned, marked)
         try:
-            self.novita.delete(marked.machine.id, within=self.budget.to_repair_after())
+            self.novita.delete(marked.machine.id, within=self.budget.to_repair_after(), unless=owned)
         except (NovitaForNow, NovitaRefused) as error:
             logger.warning("orphan not deleted", novita_id=marked.machine.id, code=error.code)
+            if isinstance(error, NovitaRefused) and not isinstance(error, MachineNotFound):
+                self._refused(marked, error.fault)
             return False
         logger.warning("orphan deleted", novita_id=marked.machine.id)
         measure(ORPHANS_DELETED)
         return True
+
+    def _refused(self, marked: MarkedMachine, fault: Fault) -> None:
+        now, known = self.clock(), self.orphans.known(marked.machine.id)
+        if known:
+            refusal = refused_again(known.refusal, now, self.policy.poll)
+            self.orphans.refused(marked, replace(known, refusal=refusal), fault, now)
 
     def _owned(self, marked: MarkedMachine) -> bool:
         """Read last, and consistently: it may have been imported while the sweep ran."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from functions.shared.domain.errors import (
@@ -13,6 +14,7 @@ from functions.shared.domain.errors import (
     InvalidState,
     MachineNotFound,
     NoCapacity,
+    NoLongerOurs,
     NotNow,
     NovitaForNow,
     NovitaRefused,
@@ -323,8 +325,6 @@ class StepCalls:
 
     def _act(self, decision: Decision, call: Act) -> tuple[Decision, Observation]:
         before, decision, began = decision, decision.count_attempt(call.action), self.clock()
-        if call.action is Action.DELETE and self._owned_by_another(decision, call.machine_id):
-            return before, OwnedByAnother(call.machine_id)
         if call.action in (Action.START, Action.RESTART) and self.purchase_switch.read().paused:
             return before, CallPostponed(PURCHASES_PAUSED)
         if call.action is Action.RESTART:  # the one action that is not the same twice
@@ -334,10 +334,14 @@ class StepCalls:
             Action.START: self.novita.start,
             Action.RESTART: self.novita.restart,
             Action.STOP: self.novita.stop,
-            Action.DELETE: self.novita.delete,
+            Action.DELETE: partial(
+                self.novita.delete, unless=partial(self._owned_by_another, decision, call.machine_id)
+            ),
         }[call.action]
         try:
             act(call.machine_id, within=self.budget.to_call())
+        except NoLongerOurs:
+            return before, OwnedByAnother(call.machine_id)
         except MachineNotFound:
             return decision, NotFoundById(call.machine_id, began)
         except AbsentWithoutReason as error:

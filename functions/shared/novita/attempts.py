@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from functions.shared.domain.errors import MachineNotFound, NotNow, NovitaForNow
+from functions.shared.domain.errors import MachineNotFound, NoLongerOurs, NotNow, NovitaForNow
 from functions.shared.domain.resilience import CallPermit, Permit, ProbePermit, RefusedPermit, SlotClass
 from functions.shared.novita.calls import (
     CallFailure,
@@ -163,6 +163,8 @@ class Attempts:
         try:
             patience = min(self._left(call, until - least), call.slot_wait)
             self._limiter.enter(slot, patience, self._wait, buying=call.buys)
+            if call.unless and call.unless():
+                raise NoLongerOurs(call.machine_id)
             began = self._clock()
             at_most = min(self._limits.whole(call), self._left(call, until))
             outcome = self._transport.send(
@@ -171,7 +173,7 @@ class Attempts:
                 read_timeout=self._limits.answer(call),
                 at_most=at_most,
             )
-        except Exception:  # no slot, no time, no key: nothing was sent
+        except Exception:  # no slot, no time, no key, not ours: nothing was sent
             self._circuits.unused(permit)
             raise
         measure(NOVITA_CALLS, by=call.circuit)

@@ -1,7 +1,7 @@
 """One call to Novita's API, and what its answer, or the lack of one, means to us."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from math import inf
@@ -113,6 +113,8 @@ class NovitaCall:
     repeat: Repeat = Repeat.FREELY
     must_pass: bool = False  # goes out while the circuit is open, and uses the slots kept for it
     machine_id: str = ""  # whose absence a not-found means
+    # Asked right before each attempt is sent, with its slot in hand: whose the machine is may have changed.
+    unless: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
     absence_expected: bool = False  # Novita took its delete, so that a bare 404 tells nothing about Novita
     template_id: str = ""
     image_auth_by_id: bool = False

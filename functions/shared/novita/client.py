@@ -337,8 +337,10 @@ class Novita:
     def restart(self, machine_id: str, *, within: float) -> None:
         self._attempts.make(_act("restart", machine_id, repeat=Repeat.IF_UNSENT), within)
 
-    def delete(self, machine_id: str, *, within: float) -> None:
-        self._attempts.make(_act("delete", machine_id, must_pass=True), within)
+    def delete(self, machine_id: str, *, within: float, unless: Callable[[], bool]) -> None:
+        """`unless`: it is another's by now, which is asked right before each attempt."""
+        call = _act("delete", machine_id, must_pass=True)
+        self._attempts.make(replace(call, unless=unless), within)
 
     def _page(self, number: int, size: int, name: str | None, within: float) -> ListPage[Machine]:
         query = {"pageSize": str(size), "pageNum": str(number)} | ({"name": name} if name else {})

@@ -5,11 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from functions.shared.domain.errors import Conflict
+from functions.shared.domain.errors import Conflict, Fault
 from functions.shared.domain.ids import new_deployment_id, timestamp
 from functions.shared.domain.instance.boot_times import BOOT_TIMES_KEPT, BootEstimate, BootTime, estimate_from
 from functions.shared.domain.instance.comparison import MarkedMachine
 from functions.shared.domain.instance.progress import PURCHASES_PAUSED
+from functions.shared.domain.instance.record import Refusal
 from functions.shared.platform.observability import logger
 from functions.shared.stores.table import (
     NEW,
@@ -36,43 +37,86 @@ class DeploymentId:
         return self._id
 
 
+@dataclass(frozen=True)
+class KnownOrphan:
+    first_seen: datetime
+    refusal: Refusal | None = None  # of its delete, which its policy asked for
+
+
 class Orphans:
     def __init__(self, table: Table, new_id: Callable[[], str]) -> None:
         self._table = table
         self._new_id = new_id
 
-    def first_seen(self, machine_id: str) -> datetime | None:
-        known = self._table.get(f"orphan#{machine_id}", "orphan")
-        return moment(known["firstSeen"]) if known else None
+    def known(self, machine_id: str) -> KnownOrphan | None:
+        item = self._table.get(f"orphan#{machine_id}", "orphan")
+        if item is None:
+            return None
+        refused = item.get("refused")
+        refusal = refused and Refusal(
+            moment(refused["since"]), refused["count"], moment(refused["againAt"]), refused["announced"]
+        )
+        return KnownOrphan(moment(item["firstSeen"]), refusal or None)
 
     def announce(self, marked: MarkedMachine, now: datetime) -> bool:
         """Seen for the first time, with an event in the same write; False if another sweep was quicker."""
-        pk = f"orphan#{marked.machine.id}"
-        orphan = {"pk": pk, "sk": "orphan", "kind": "orphan", "firstSeen": millis(now)}
+        event = self._event(1, "orphan.detected", marked, now)
         try:
-            self._table.transact([Write(orphan, NEW), Write(self._event(pk, marked, now), NEW)])
+            self._table.transact([Write(_orphan(marked, KnownOrphan(now)), NEW), Write(event, NEW)])
         except ConditionFailed:
             return False
         return True
 
-    def _event(self, pk: str, marked: MarkedMachine, now: datetime) -> Item:
+    def refused(self, marked: MarkedMachine, known: KnownOrphan, fault: Fault, now: datetime) -> None:
+        """Novita would not delete it; what is stuck is told once."""
+        writes = [Write(_orphan(marked, known))]
+        if known.refusal and known.refusal.announced:
+            writes.append(Write(self._event(2, "cleanup.stuck", marked, now, reason=fault.code), NEW))
+        try:
+            self._table.transact(writes)
+        except ConditionFailed:  # that has been told
+            self._table.put(writes[0])
+
+    def _event(self, number: int, kind: str, marked: MarkedMachine, now: datetime, **more: str) -> Item:
         return {
-            "pk": pk,
-            "sk": "event#0000000001",
+            "pk": _orphan_key(marked),
+            "sk": f"event#{number:010d}",
             "kind": "event",
             "id": self._new_id(),
-            "type": "orphan.detected",
+            "type": kind,
             "timestamp": timestamp(now),
             "data": {
                 "novitaInstanceId": marked.machine.id,
                 "name": marked.machine.name,
                 "status": marked.machine.status,
                 "instanceId": marked.mark.instance_id,
+                **more,
             },
             "due": "event",
             "dueAt": millis(now),
             "expiresAt": int((now + RETENTION).timestamp()),
         }
+
+
+def _orphan_key(marked: MarkedMachine) -> str:
+    return f"orphan#{marked.machine.id}"
+
+
+def _orphan(marked: MarkedMachine, known: KnownOrphan) -> Item:
+    refusal = known.refusal
+    return {
+        "pk": _orphan_key(marked),
+        "sk": "orphan",
+        "kind": "orphan",
+        "firstSeen": millis(known.first_seen),
+        "refused": refusal
+        and {
+            "since": millis(refusal.since),
+            "count": refusal.count,
+            "againAt": millis(refusal.again_at),
+            "announced": refusal.announced,
+        },
+    }
 
 
 # Nobody has proven it yet: the first reason stands.

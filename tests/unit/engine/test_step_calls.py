@@ -1,11 +1,12 @@
 """What is told to decide of a call: of one that was perhaps made, and of one for which there was no time."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from functions.shared.domain.errors import Fault, NotNow, NovitaForNow, OutcomeUnclear
+from functions.shared.domain.errors import Fault, NoLongerOurs, NotNow, NovitaForNow, OutcomeUnclear
 from functions.shared.domain.instance.decide import decide
 from functions.shared.domain.instance.decision import Decision
 from functions.shared.domain.instance.observations import (
@@ -46,7 +47,9 @@ class Deaf:
         self.given: list[float] = []
 
     def __getattr__(self, _: str) -> Any:
-        def fail(_: str, *, within: float) -> None:
+        def fail(machine_id: str, *, within: float, unless: Callable[[], bool] | None = None) -> None:
+            if unless and unless():
+                raise NoLongerOurs(machine_id)
             self.given.append(within)
             raise self._error
 

@@ -9,6 +9,7 @@ import pytest
 from functions.shared.domain.errors import (
     AbsentWithoutReason,
     MachineNotFound,
+    NoLongerOurs,
     NotNow,
     NovitaForNow,
     OstlerError,
@@ -415,6 +416,19 @@ def test_stop_and_delete_must_pass_and_use_the_slots_kept_for_them() -> None:
     assert harness.make(STOP) == FINE
     assert harness.asked == [("actions", True)]
     assert harness.slots == ["ends"]
+
+
+def test_what_is_anothers_by_the_time_of_its_slot_is_not_sent_nor_tried_again() -> None:
+    whose = iter([False, True])
+    harness = Harness([DOWN], slot_waits=[5.0, 0.0])
+    call = replace(STOP, machine_id="m-1", unless=lambda: next(whose))
+
+    error = harness.make(call)
+
+    assert isinstance(error, NoLongerOurs)
+    assert len(harness.sent) == 1
+    assert harness.slots == ["ends", "ends"]
+    assert harness.told == ["CallPermit failed", "CallPermit unused"]
 
 
 NOT_FOUND = NovitaResponse(400, {"reason": "RESOURCE_NOT_FOUND", "message": "no such instance"})

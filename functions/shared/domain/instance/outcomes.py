@@ -77,13 +77,7 @@ def _refused_end(decision: Decision, act: Act, refused: CallRefused) -> Decision
     done already, where the refusal leaves that open. Somebody has to know if it stays so."""
     task, operation = decision.record.cleanup.task(act.machine_id), decision.record.operation
     known = task.refusal if task else operation.refusal if operation else None
-    count = known.count + 1 if known else 1
-    longest = max(_LONGEST_REFUSAL_WAIT, decision.policy.poll)
-    wait = min(decision.policy.poll * 2 ** min(count - 1, 20), longest)
-    since = known.since if known else decision.now
-    told = bool(known and known.announced)
-    stuck = not told and decision.now - since >= _STUCK_AFTER
-    noted = Refusal(since, count, decision.now + wait, told or stuck)
+    noted = refused_again(known, decision.now, decision.policy.poll)
     if task:
         decision = decision.with_task(replace(task, refusal=noted, checked_at=decision.step))
     else:
@@ -91,9 +85,16 @@ def _refused_end(decision: Decision, act: Act, refused: CallRefused) -> Decision
     if act.machine_id == decision.record.machine.id:
         decision = decision.change_machine(looked_at=decision.step)
     decision = decision.change(waiting=refused.fault)
-    if stuck:
+    if noted.announced and not (known and known.announced):
         decision = decision.add_event("cleanup.stuck", refused.fault.code, refused.fault)
     return decision.ask(Look(act.machine_id)) if refused.wrong_state else decision
+
+
+def refused_again(known: Refusal | None, now: datetime, poll: timedelta) -> Refusal:
+    """The next wait is twice as long, and after ten minutes it is to be announced."""
+    count, since = (known.count + 1, known.since) if known else (1, now)
+    wait = min(poll * 2 ** min(count - 1, 20), max(_LONGEST_REFUSAL_WAIT, poll))
+    return Refusal(since, count, now + wait, now - since >= _STUCK_AFTER)
 
 
 def call_unclear(decision: Decision, unclear: CallUnclear) -> Decision:

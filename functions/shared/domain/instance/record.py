@@ -381,7 +381,8 @@ class Instance:
         """Whether Novita may show a machine of it: what a comparison with Novita's list must know of."""
         if self.cleanup.tasks or self.purchases.unsettled or self.status is Status.CREATING:
             return True
-        if any(one in self.cleanup.gone for one in self.cleanup.vanished):  # told of if it is back
+        # Told of if it is back. One that we bought is known by its mark, others only by being in the fleet.
+        if self.imported and any(one in self.cleanup.gone for one in self.cleanup.vanished):
             return True
         return self.status is not Status.TERMINATED and self.live_machine_id is not None
 
