@@ -330,16 +330,15 @@ class StepCalls:
         if call.action is Action.RESTART:  # the one action that is not the same twice
             decision = self._intend(decision)
             before = decision.count_attempt(call.action, -1)
-        act = {
+        anothers = partial(self._owned_by_another, decision, call.machine_id)
+        acts: dict[Action, Callable[..., None]] = {
             Action.START: self.novita.start,
             Action.RESTART: self.novita.restart,
             Action.STOP: self.novita.stop,
-            Action.DELETE: partial(
-                self.novita.delete, unless=partial(self._owned_by_another, decision, call.machine_id)
-            ),
-        }[call.action]
+            Action.DELETE: partial(self.novita.delete, unless=anothers),
+        }
         try:
-            act(call.machine_id, within=self.budget.to_call())
+            acts[call.action](call.machine_id, within=self.budget.to_call())
         except NoLongerOurs:
             return before, OwnedByAnother(call.machine_id)
         except MachineNotFound:
