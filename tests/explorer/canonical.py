@@ -20,7 +20,7 @@ from functions.shared.domain.instance.record import (
     Refusal,
     RentedMachine,
 )
-from tests.explorer.world import POLICY, KeyState, Worker, World
+from tests.explorer.world import POLICY, HeldKey, KeyState, Worker, World
 
 _SETTLE = POLICY.settle.total_seconds()
 _VANISHED = POLICY.vanished_after.total_seconds()
@@ -97,8 +97,10 @@ def _comes_too_late(world: World, worker: Worker) -> tuple[bool, ...]:
     asked = [task.asked_at for task in record.cleanup.tasks if task.asked_at]
     times = [machine.acted_at, machine.seen_at, *asked]
     known = [one.version for one in worker.learned if isinstance(one, Instance)]
+    keys = [one.state.version for one in worker.learned if isinstance(one, HeldKey)]
     return (
         worker.token == record.token,
+        *[version == world.key.version for version in keys],
         *[version == record.version for version in known],
         *[at is not None and worker.began <= at for at in times],
     )

@@ -25,7 +25,7 @@ from functions.shared.stores.table import Write
 from tests.explorer import store
 from tests.explorer.replay import Replay
 from tests.explorer.small_novita import Answer
-from tests.explorer.world import Call, Weather, Worker, World
+from tests.explorer.world import Call, HeldKey, KeyState, Weather, Worker, World
 from tests.unit.builders import new_report
 
 _OFFERS = tuple(
@@ -106,8 +106,9 @@ class Sender:
         if call.method == "GET":
             name = call.query.get("name", "")
             kind = "get" if kind == "instance" else "find" if name else "list"
-            return Call(kind, call.query.get("instanceId", ""), name)
-        return Call(kind, body.get("instanceId", ""), body.get("name", ""), self.run.deciding)
+            return Call(kind, call.query.get("instanceId", ""), name, key=held_key(self.run))
+        named = body.get("instanceId", ""), body.get("name", "")
+        return Call(kind, *named, self.run.deciding, key=held_key(self.run))
 
     # Circuits and limiter
 
@@ -151,8 +152,15 @@ def _client() -> Novita:
 NOVITA = _client()
 
 
+def held_key(run: Replay) -> HeldKey:
+    """As it was when this function first read it, whatever is put in while it is under way."""
+    if run.key is None:
+        run.key = cast(HeldKey, run.see(lambda world: HeldKey(world.key, world.account)))
+    return run.key
+
+
 def key_version(run: Replay) -> str:
-    return str(run.see(lambda world: world.key.version))
+    return str(held_key(run).state.version)
 
 
 def key_trust(run: Replay) -> KeyTrust:
@@ -161,27 +169,39 @@ def key_trust(run: Replay) -> KeyTrust:
 
 
 class KeyTable:
-    """Where the trust in a key is stored: the key that is used now, and no other."""
+    """Where the trust in a key is stored. Of a key that was replaced, whoever still uses it is all that
+    knows."""
 
     def __init__(self, run: Replay) -> None:
         self._run = run
 
     def get(self, pk: str, _: str) -> Any:
-        return self._run.see(partial(_key_item, pk))
+        return self._run.see(partial(_key_item, pk, held_key(self._run).state))
 
     def put(self, write: Write) -> None:
-        first = write.item["firstUsedAt"]
-        self._run.change(lambda world: replace(world, key=replace(world.key, first_used_at=first)))
+        self._note(str(write.item["pk"]), first_used_at=write.item["firstUsedAt"])
 
-    def update(self, *_: Any, **__: Any) -> None:
-        self._run.change(lambda world: replace(world, key=replace(world.key, proven=True)))
+    def update(self, pk: str, *_: Any, **__: Any) -> None:
+        self._note(pk, proven=True)
+
+    def _note(self, pk: str, **changes: Any) -> None:
+        def note(world: World) -> World:
+            current = pk == _key_pk(world.key)
+            return replace(world, key=replace(world.key, **changes)) if current else world
+
+        self._run.change(note)
 
 
-def _key_item(pk: str, world: World) -> Any:
-    if pk != f"novita-key#{world.key.version}" or world.key.first_used_at is None:
+def _key_pk(key: KeyState) -> str:
+    return f"novita-key#{key.version}"
+
+
+def _key_item(pk: str, held: KeyState, world: World) -> Any:
+    key = world.key if pk == _key_pk(world.key) else held
+    if pk != _key_pk(key) or key.first_used_at is None:
         return None
-    proven = {"provenAt": 1} if world.key.proven else {}
-    return {"firstUsedAt": world.key.first_used_at, **proven}
+    proven = {"provenAt": 1} if key.proven else {}
+    return {"firstUsedAt": key.first_used_at, **proven}
 
 
 class ModelQueues:
@@ -219,7 +239,7 @@ class ModelSharedList:
     def shared(self, within: float, _: datetime | None) -> tuple[ListSnapshot, bool]:
         began = self._run.clock()
         machines = NOVITA.list(within=within)
-        return ListSnapshot(began, {one.id: one for one in machines}, 1), False
+        return ListSnapshot(began, {one.id: one for one in machines}, 1, key_version(self._run)), False
 
 
 class Waiting:

@@ -6,7 +6,7 @@ from functions.shared.domain.instance.decision import Decision
 from functions.shared.domain.instance.limits import EndedBy
 from functions.shared.domain.instance.record import Instance, Purchase, PurchaseOutcome
 from functions.shared.domain.instance.status import Status
-from tests.explorer.world import OURS, POLICY, Call, ModelMachine, World
+from tests.explorer.world import OURS, POLICY, Call, HeldKey, ModelMachine, World
 from tests.unit.domain.instance.promises import assert_due_unless_at_rest, assert_follows
 
 _BY_CLOCK = (EndedBy.LIFETIME, EndedBy.IDLE, EndedBy.STOPPED_TOO_LONG)
@@ -27,8 +27,11 @@ def check_still_wanted(read_again: Instance | None) -> None:
     require(wanted, "bought, though it was no longer to be when that was last read")
 
 
-def check_purchase(world: World, bought: ModelMachine) -> None:
-    """A second machine is bought only where Novita had denied the first."""
+def check_purchase(world: World, bought: ModelMachine, key: HeldKey) -> None:
+    """None with a key that is not proven; a second one only where Novita had denied the first."""
+    believed = world.key.proven or world.terms.of_another_account
+    proven = key.state.version != world.key.version or believed
+    require(bought.account == OURS or proven, f"{bought.id} is bought with a key that is not proven")
     for other in _ours(world):
         require(
             _was_denied(world, other),

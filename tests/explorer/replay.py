@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from functions.shared.domain.instance.record import Instance
 from tests.explorer import promises, small_novita, store
-from tests.explorer.world import Call, Worker, World
+from tests.explorer.world import Call, HeldKey, Worker, World
 
 _MOST_CALLS = 20  # of one function: machines to give back, a look-up, purchases, and what they write
 _STORED = frozenset({"save", "intend", "settle", "note purchase", "read again"})
@@ -31,6 +31,7 @@ class Replay:
         self._whole = whole  # every call is made at once, and goes well
         self._calls = 0
         self._read_again: Instance | None = None  # right before a purchase
+        self.key: HeldKey | None = None
         self.deciding: Instance | None = None  # what the step will save, with the action that it takes now
 
     def make(self, call: Call) -> Any:

@@ -65,7 +65,7 @@ _LONGEST_GAP = timedelta(hours=1)  # a longer time without a not-found does not 
 def perform(world: World, call: Call, outcome: str) -> tuple[World, Answer]:
     world, answer = _perform(world, call, outcome)
     if isinstance(answer, NovitaResponse):
-        answer = replace(answer, key_version=str(world.key.version))
+        answer = replace(answer, key_version=str(call.key.state.version))
     return world, answer
 
 
@@ -85,8 +85,8 @@ def _perform(world: World, call: Call, outcome: str) -> tuple[World, Answer]:
 
 def _on_machine(world: World, call: Call) -> tuple[World, Answer]:
     machine = world.machine(call.machine_id)
-    if machine is None or not reachable(world, machine):
-        foreign = world.weather is Weather.OTHER_ACCOUNT
+    if machine is None or not reachable(machine, call):
+        foreign = call.key.account == ANOTHER
         return _denied(world, call, believed=not foreign or world.terms.of_another_account), _NOT_FOUND
     world = world.with_machine(replace(machine, denied_since=None, denied_at=None, unfound=0))
     if call.kind == "get":
@@ -99,9 +99,8 @@ def _on_machine(world: World, call: Call) -> tuple[World, Answer]:
     return world.with_machine(replace(machine, word=_BECOMES[call.kind])), NovitaResponse(200, {})
 
 
-def reachable(world: World, machine: ModelMachine) -> bool:
-    account = ANOTHER if world.weather is Weather.OTHER_ACCOUNT else OURS
-    return machine.lives and machine.hidden_since is None and machine.account == account
+def reachable(machine: ModelMachine, call: Call) -> bool:
+    return machine.lives and machine.hidden_since is None and machine.account == call.key.account
 
 
 def shown(machine: ModelMachine, word: str) -> dict[str, Any]:
@@ -113,7 +112,7 @@ def _with_notice(machine: ModelMachine, entry: dict[str, Any]) -> dict[str, Any]
     return {**entry, "spotStatus": "notified" if machine.notified else "running"}
 
 
-def listed(world: World) -> list[dict[str, Any]]:
+def listed(world: World, call: Call) -> list[dict[str, Any]]:
     ours = [one for one in world.machines if one.account == OURS]
     match world.weather:
         case Weather.LIST_EMPTY:
@@ -123,12 +122,12 @@ def listed(world: World) -> list[dict[str, Any]]:
         case Weather.LIST_LAGS:
             lagging = (one for one in ours if one.hidden_since is None and one.word in _BEFORE)
             return [shown(one, _BEFORE[one.word]) for one in lagging]
-    seen = [one for one in world.machines if reachable(world, one)]
+    seen = [one for one in world.machines if reachable(one, call)]
     return [_with_notice(one, shown(one, one.word)) for one in seen]
 
 
 def _list(world: World, call: Call) -> tuple[World, Answer]:
-    found = listed(world)
+    found = listed(world, call)
     if call.kind == "find":
         found = [one for one in found if one["name"] == call.name]
         machine = world.named(call.name)
@@ -156,7 +155,6 @@ def _denied(world: World, call: Call, *, believed: bool) -> World:
 
 
 def _create(world: World, call: Call) -> tuple[World, Answer]:
-    account = ANOTHER if world.weather is Weather.OTHER_ACCOUNT else OURS
-    machine = ModelMachine(f"m-{len(world.machines) + 1}", call.name, account=account)
-    promises.check_purchase(world, machine)
+    machine = ModelMachine(f"m-{len(world.machines) + 1}", call.name, account=call.key.account)
+    promises.check_purchase(world, machine, call.key)
     return replace(world, machines=(*world.machines, machine)), NovitaResponse(200, {"id": machine.id})

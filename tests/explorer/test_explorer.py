@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
-from typing import Any
+from typing import Any, cast
 from unittest.mock import PropertyMock, patch
 
 import pytest
@@ -18,13 +18,14 @@ from functions.shared.domain.instance.observations import LastUse, WriteOffPurch
 from functions.shared.domain.instance.record import Purchase, PurchaseOutcome, Spec
 from functions.shared.domain.instance.status import Status
 from functions.shared.stores.machines import KeyTrust
-from tests.explorer import old_rules, store
+from tests.explorer import old_rules, parts, store
 from tests.explorer.fair import finished, rested
 from tests.explorer.moves import begin, moves, wait
+from tests.explorer.replay import Replay
 from tests.explorer.roots import SPECS, limited_roots, roots
 from tests.explorer.run import IDLE_LIMITS, LIMITS
 from tests.explorer.search import Bounds, Search, walk
-from tests.explorer.world import POLICY, Budget, Terms, World
+from tests.explorer.world import POLICY, Budget, HeldKey, Terms, World
 
 
 @pytest.mark.parametrize(
@@ -152,6 +153,10 @@ def next_step(world: World) -> World:
 # What the explorer is for: each of these mistakes in the rules must be found.
 
 
+def _as_it_is_now(run: Replay) -> HeldKey:
+    return cast(HeldKey, run.see(lambda world: HeldKey(world.key, world.account)))
+
+
 def _write_off_at_once(decision: Decision, purchase: Purchase, _: datetime) -> Decision:
     return decision.ask(WriteOffPurchase(purchase))
 
@@ -186,6 +191,12 @@ MISTAKES: dict[str, tuple[Mistake, str, Budget, str]] = {
         "it runs",
         Budget(1, 1),
         "terminated while m-1 lives",
+    ),
+    "a key may change in the middle of a step": (
+        lambda: patch.object(parts, "held_key", _as_it_is_now),
+        "it is asked for",
+        Budget(2, 0),
+        "m-1 is bought with a key that is not proven",
     ),
     "an unclear purchase is written off at once": (
         lambda: patch.object(purchases, "name_not_listed", _write_off_at_once),

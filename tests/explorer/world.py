@@ -58,6 +58,23 @@ class Message:
 
 
 @dataclass(frozen=True)
+class KeyState:
+    """What is stored of a version of the Novita key. Every change of the key is a new version."""
+
+    version: int = 1
+    first_used_at: int | None = None  # in milliseconds
+    proven: bool = False
+
+
+@dataclass(frozen=True)
+class HeldKey:
+    """The key as a function has read it, which it uses to its end."""
+
+    state: KeyState
+    account: str = OURS
+
+
+@dataclass(frozen=True)
 class Call:
     """What a function is about to do that others see, or that depends on them."""
 
@@ -65,6 +82,7 @@ class Call:
     machine_id: str = ""
     name: str = ""
     value: Any = None  # what it writes
+    key: HeldKey = HeldKey(KeyState())  # that Novita is asked with
 
 
 @dataclass(frozen=True)
@@ -88,21 +106,12 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class KeyState:
-    """What is stored of the Novita key that is used now. Every change of the key is a new version."""
-
-    version: int = 1
-    first_used_at: int | None = None  # in milliseconds
-    proven: bool = False
-
-
-@dataclass(frozen=True)
 class Terms:
     """What a machine's absence may be believed from."""
 
     missing_for: timedelta = POLICY.vanished_after  # until an instance ends that nobody asked to end
     without_reason: bool = False  # a 404 without a reason is a not-found
-    of_another_account: bool = False  # so are those of another account's key
+    of_another_account: bool = False  # another account's key is trusted like ours
 
 
 @dataclass(frozen=True)
@@ -140,6 +149,11 @@ class World:
     def with_purchase(self, purchase: Purchase) -> "World":
         others = [one for one in self.purchases if one.number != purchase.number]
         return replace(self, purchases=tuple(sorted((*others, purchase), key=lambda one: one.number)))
+
+    @property
+    def account(self) -> str:
+        """Of the key that is stored."""
+        return ANOTHER if self.weather is Weather.OTHER_ACCOUNT else OURS
 
     def live(self) -> list[ModelMachine]:
         return [one for one in self.machines if one.lives]

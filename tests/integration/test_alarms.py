@@ -360,6 +360,24 @@ def test_a_key_that_novita_refuses_raises_an_alarm(harness: Harness, watch: Watc
     assert on_call.metrics.of("AccountRefusals", because="key")
 
 
+def test_a_key_that_shows_no_machine_of_ours_raises_an_alarm(harness: Harness, watch: Watch) -> None:
+    running(harness)
+    harness.simulator.settings(accounts={"another-key": "another"})
+    harness.put_secret("novita", "another-key")
+    harness.restart()
+    on_call = watch(harness)
+
+    on_call.minutes(10, lambda: harness.run(30))
+
+    assert "AccountRefused" in on_call.raised()
+    assert on_call.metrics.of("AccountRefusals", because="unproven")
+    harness.put_secret("novita", "novita-key")
+    harness.restart()
+    on_call.minutes(20)
+    assert "AccountRefused" not in on_call.raised()
+    harness.settle()
+
+
 def test_an_account_without_money_raises_an_alarm(harness: Harness, watch: Watch) -> None:
     on_call = watch(harness)
     harness.simulator.settings(balanceEnough=False)

@@ -5,7 +5,7 @@ import pytest
 from functions.shared.domain.instance.status import Status
 from tests.integration.conftest import Build
 from tests.integration.harness import Harness
-from tests.integration.sweeps import listing, live, machine_of, put, put_bought, running, states
+from tests.integration.sweeps import LONG, listing, live, machine_of, put, put_bought, running, states
 
 
 def test_a_second_machine_is_deleted_and_announced_once(harness: Harness) -> None:
@@ -94,11 +94,21 @@ def test_a_machine_that_turns_up_while_its_instance_is_deleted_is_deleted_too(ha
     assert harness.record(instance_id).status is Status.TERMINATED
 
 
+def _imported(harness: Harness) -> str:
+    machine = harness.simulator.put_instance(status="running", ageSeconds=LONG)
+    status, answer = harness.call("POST", "/api/instances/import", {"novitaInstanceId": machine["id"]})
+    assert status == 201
+    harness.advance(LONG)
+    return str(answer["instanceId"])
+
+
+@pytest.mark.parametrize("by_import", [False, True])
 def test_a_machine_that_vanished_and_is_back_is_told_of_and_kept_and_can_be_imported(
-    harness: Harness,
+    harness: Harness, by_import: bool
 ) -> None:
-    """Novita denied it for long enough to be believed; nobody here had asked for its end."""
-    (instance_id,) = running(harness)
+    """Novita denied it for long enough to be believed; nobody here had asked for its end. One that was
+    imported has no mark."""
+    (instance_id,) = running(harness, 0 if by_import else 1) or (_imported(harness),)
     machine_id = machine_of(harness, instance_id)
     harness.simulator.fault(
         "status", path="/gpu/instance", method="GET", status=400, reason="RESOURCE_NOT_FOUND"

@@ -7,6 +7,7 @@ from botocore.exceptions import ClientError
 
 from functions.shared.domain.instance.status import Status
 from tests.integration.harness import Harness
+from tests.integration.sweeps import running
 from tests.integration.wire import Made
 
 
@@ -21,6 +22,60 @@ def test_a_purchase_waits_for_the_new_key_and_finds_it(harness: Harness) -> None
 
     assert harness.record(instance_id).status is Status.RUNNING
     assert len(harness.simulator.live()) == 1
+
+
+ANOTHER = "key-of-another-account"
+
+
+def _another_accounts_key_after(harness: Harness, call: str) -> None:
+    """It is put in, and what this process knew of the secret grows old, while an invocation goes on."""
+
+    def put_in(made: Made) -> None:
+        if made.name == call:
+            harness.wire.after = None
+            harness.put_secret("novita", ANOTHER)
+            harness.advance(400)
+
+    harness.simulator.settings(accounts={ANOTHER: "another"})
+    harness.wire.after = put_in
+
+
+def test_a_key_that_changes_in_the_middle_of_a_purchase_is_not_bought_with(harness: Harness) -> None:
+    running(harness)
+    instance_id = harness.create()
+    _another_accounts_key_after(harness, "novita GET /products")
+    harness.advance(31)  # offers are asked for anew
+
+    harness.deliver()
+    harness.run(600)
+
+    assert harness.wire.after is None
+    ours = {machine["id"] for machine in harness.simulator.instances() if not machine["account"]}
+    assert {machine["id"] for machine in harness.simulator.live()} == ours
+    harness.put_secret("novita", "novita-key")
+    harness.restart()
+    harness.sweep()
+    harness.settle()
+    assert harness.record(instance_id).status is Status.RUNNING
+
+
+def test_what_one_key_has_shown_proves_no_other(harness: Harness) -> None:
+    """The key changes while the list is read that has our machine in it."""
+    (instance_id,) = running(harness)
+    harness.put_secret("novita", "novita-key")  # another version, which is not proven yet
+    harness.restart()
+    _another_accounts_key_after(harness, "novita GET /gpu/instances")
+
+    harness.sweep()
+
+    assert harness.wire.after is None
+    assert harness.call("GET", "/api/status")[1]["keyProven"] is False
+    harness.run(600)
+    assert not harness.record(instance_id).missing
+    harness.put_secret("novita", "novita-key")
+    harness.restart()
+    harness.sweep()
+    harness.settle()
 
 
 def _refuse_secrets(harness: Harness, error: str) -> list[Made]:

@@ -30,9 +30,14 @@ def test_a_sweep_reads_no_more_for_all_that_has_failed_or_ended(harness: Harness
     before = sweep(harness)
 
     began = harness.now() - timedelta(days=10)
-    ended: list[dict[str, Any]] = [{"status": Status.FAILED}, {"status": Status.TERMINATED}]
+    vanished = {"status": Status.TERMINATED, "machine_id": "m-gone", "gone": ("m-gone",)}
+    ended: list[dict[str, Any]] = [
+        {"status": Status.FAILED},
+        {"status": Status.TERMINATED},
+        {**vanished, "vanished": ("m-gone",)},
+    ]
     for number, changes in enumerate(ended):
-        ids = [new_instance_id(began + timedelta(seconds=2 * n + number)) for n in range(many)]
+        ids = [new_instance_id(began + timedelta(seconds=3 * n + number)) for n in range(many)]
         put_alike(harness, stored(began, **changes), ids)
     after = sweep(harness)
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from functions.shared.domain.errors import CallerError, NovitaForNow, NovitaRefused
 from functions.shared.domain.ids import timestamp
 from functions.shared.platform.observability import logger
@@ -76,8 +74,7 @@ class ReadStatus:
         """Unknown where the secret cannot be read."""
         try:
             return self.key_trust.believes(self.novita.key_version())
-        except (ClientError, BotoCoreError) as error:
-            logger.warning("novita key not read", error=type(error).__name__)
+        except (NovitaForNow, NovitaRefused):
             return None
 
     def _rate_limit(self) -> dict[str, Any]:

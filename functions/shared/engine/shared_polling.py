@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from functions.shared.domain.errors import NotNow
+from functions.shared.domain.errors import NotNow, NovitaForNow, NovitaRefused
 from functions.shared.domain.ids import read_mark
 from functions.shared.domain.instance.machine import (
     Endpoint,
@@ -90,6 +90,7 @@ class ListSnapshot:
     began: datetime
     machines: Mapping[str, Machine]
     calls: int  # what it took: one for each page
+    key_version: str  # of the key that it was read with
 
 
 class SharedList:
@@ -109,7 +110,8 @@ class SharedList:
         self._known: tuple[str, ListSnapshot] | None = None
 
     def newest(self) -> ListSnapshot | None:
-        """What the last read showed, however old; one look at the table, no call to Novita."""
+        """What the last read showed, however old; one look at the table, no call to Novita. What another key
+        has shown may be another account's: while functions change theirs, they share nothing."""
         held = self._cache.newest(LIST_KEY)
         if held is None:
             return None
@@ -119,7 +121,13 @@ class SharedList:
             except (KeyError, TypeError, ValueError) as error:  # written by another version
                 logger.warning("shared list not read", error=type(error).__name__)
                 return None
-        return self._known[1]
+        return self._known[1] if self._is_of_our_key(self._known[1]) else None
+
+    def _is_of_our_key(self, listed: ListSnapshot) -> bool:
+        try:
+            return listed.key_version == self._novita.key_version()
+        except (NovitaForNow, NovitaRefused):  # it cannot be read
+            return False
 
     def count_hit(self) -> None:
         """What is known was new enough."""
@@ -154,7 +162,8 @@ class SharedList:
                 return None  # somebody was quicker
             began = self._clock()
             machines, calls = self._novita.list_counted(within=within)
-            listed = ListSnapshot(began, {machine.id: machine for machine in machines}, calls)
+            found = {machine.id: machine for machine in machines}
+            listed = ListSnapshot(began, found, calls, self._novita.key_version())
             self._cache.put(LIST_KEY, _to_json(listed))
             self._cache.count(LIST_KEY, hit=False)
             return listed
@@ -173,6 +182,7 @@ def _to_json(listed: ListSnapshot) -> Any:
     return {
         "began": listed.began.timestamp(),
         "calls": listed.calls,
+        "keyVersion": listed.key_version,
         "machines": [_machine_to_json(machine) for machine in listed.machines.values()],
     }
 
@@ -199,7 +209,8 @@ def _machine_to_json(machine: Machine) -> Any:
 def _from_json(stored: Any) -> ListSnapshot:
     machines = [_machine_from_json(facts) for facts in stored["machines"]]
     began = datetime.fromtimestamp(stored["began"], UTC)
-    return ListSnapshot(began, {machine.id: machine for machine in machines}, stored["calls"])
+    found = {machine.id: machine for machine in machines}
+    return ListSnapshot(began, found, stored["calls"], stored["keyVersion"])
 
 
 def _machine_from_json(facts: Any) -> Machine:

@@ -113,9 +113,9 @@ class Novita:
         reads_as: Callable[[], SlotClass] = lambda: "looks",
     ) -> None:
         limits = limits or CallTimeouts()
-        transport = Transport(base_url, key=key, correlation=correlation, clock=clock, now=now)
+        self._transport = Transport(base_url, key=key, correlation=correlation, clock=clock, now=now)
         self._attempts = Attempts(
-            transport,
+            self._transport,
             circuits,
             limiter,
             limits=limits,
@@ -125,14 +125,13 @@ class Novita:
             believes=believes,
             reads_as=reads_as,
         )
-        self._key = key
         self._clock = clock
         self._small_pages_until = clock()
         self.purchase_seconds = limits.connect_seconds + limits.purchase_seconds  # what a create may take
 
     def key_version(self) -> str:
-        """Of the key that calls are made with now."""
-        return self._key().version
+        """Of the key that calls are made with in this invocation."""
+        return self._transport.usable_key().version
 
     def clusters(self, *, within: float) -> dict[str, str]:
         """Cluster ids by region name."""

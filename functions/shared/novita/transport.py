@@ -191,7 +191,7 @@ class Transport:
     ) -> NovitaResponse | NoResponse:
         until = self._clock() + at_most
         limits = Timeout(connect=connect_timeout, read=read_timeout, total=at_most)
-        key = self._usable_key()
+        key = self.usable_key()
         try:
             if not call.buys:
                 return self._exchange(self._warm_session(), call, key, limits, until)
@@ -236,7 +236,7 @@ class Transport:
         correlation = self._correlation()
         return headers | ({"X-Correlation-ID": correlation} if _CORRELATION.fullmatch(correlation) else {})
 
-    def _usable_key(self) -> NovitaKey:
+    def usable_key(self) -> NovitaKey:
         """A key that no header can carry would be repeated in the error about it."""
         try:
             given = self._key()

@@ -128,19 +128,29 @@ class Secret:
 
 class Secrets:
     def __init__(
-        self, client: "SecretsManagerClient", clock: Callable[[], datetime], trusted_seconds: float
+        self,
+        client: "SecretsManagerClient",
+        clock: Callable[[], datetime],
+        trusted_seconds: float,
+        invocation: Callable[[], int],
     ) -> None:
         self._client = client
         self._clock = clock
         self._trusted_seconds = trusted_seconds
+        self._invocation = invocation
         self._held: dict[str, tuple[datetime, Secret]] = {}
+        self._read_in: dict[str, int] = {}  # which invocation
 
     def read(self, secret_id: str) -> Secret:
-        now = self._clock()
+        """The same to the end of an invocation: what one key has shown must not be counted for another, nor
+        a purchase be made with one that nobody looked at."""
+        now, invocation = self._clock(), self._invocation()
         held = self._held.get(secret_id)
-        if held is None or (now - held[0]).total_seconds() >= self._trusted_seconds:
+        old = held is None or (now - held[0]).total_seconds() >= self._trusted_seconds
+        if held is None or (old and self._read_in.get(secret_id) != invocation):
             held = (now, self._fetched(secret_id, held and held[1]))
             self._held[secret_id] = held
+        self._read_in[secret_id] = invocation
         return held[1]
 
     def _fetched(self, secret_id: str, known: Secret | None) -> Secret:

@@ -85,6 +85,7 @@ class Wiring:
         self.settings = settings
         self.clock = clock
         self.wait = wait
+        self._invocations = 0  # that this process has handled
 
     @cached_property
     def policy(self) -> Policy:
@@ -291,7 +292,8 @@ class Wiring:
 
     @cached_property
     def secrets(self) -> Secrets:
-        return Secrets(self.client("secretsmanager"), self.clock, self.settings.secret_cache_seconds)
+        trusted = self.settings.secret_cache_seconds
+        return Secrets(self.client("secretsmanager"), self.clock, trusted, lambda: self._invocations)
 
     @cached_property
     def topic(self) -> "Topic":
@@ -424,6 +426,7 @@ class Wiring:
 
     def invocation(self, context: "LambdaContext") -> Invocation:
         """What one invocation uses: this, and the time that it has."""
+        self._invocations += 1
         return Invocation(self, TimeBudget(lambda: context.get_remaining_time_in_millis() / 1000))
 
 

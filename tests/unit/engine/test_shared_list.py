@@ -63,7 +63,11 @@ class Novita:
 
     def __init__(self) -> None:
         self.reads = 0
+        self.key = "key-1"  # the version that this process has
         self.meanwhile: Callable[[], Any] = lambda: None
+
+    def key_version(self) -> str:
+        return self.key
 
     def list_counted(self, *, within: float) -> tuple[tuple[Machine, ...], int]:
         assert within > 0
@@ -99,8 +103,20 @@ def test_what_one_process_reads_another_has_without_a_call(process: Process, nov
     found = process().newest()
 
     assert mine
-    assert found == read == ListSnapshot(NOW, {"m-1": WHOLE, "m-2": BARE}, 3)
+    assert found == read == ListSnapshot(NOW, {"m-1": WHOLE, "m-2": BARE}, 3, "key-1")
     assert novita.reads == 1
+
+
+def test_what_was_read_with_another_key_is_shared_with_nobody(process: Process, novita: Novita) -> None:
+    """It may be another account's: functions change keys minutes apart."""
+    process().shared(5, None)
+    novita.key = "key-2"
+
+    found = process().newest()
+    read, mine = process().shared(5, None)
+
+    assert (found, mine, read.key_version) == (None, True, "key-2")
+    assert novita.reads == 2
 
 
 def test_the_time_of_a_list_is_when_the_request_began(process: Process, novita: Novita, clock: Clock) -> None:

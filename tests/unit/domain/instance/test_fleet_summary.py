@@ -145,6 +145,9 @@ def test_on_the_move_the_summary_changes_with_status_and_machine_alone(status: S
     assert record.fleet_summary == later.fleet_summary == {"status": status, "machine": OWN}
 
 
+IMPORTED = new_spec(template_id="")
+
+
 @pytest.mark.parametrize(
     ("record", "may"),
     [
@@ -154,6 +157,9 @@ def test_on_the_move_the_summary_changes_with_status_and_machine_alone(status: S
         (new_instance(Status.FAILED, machine_id=None, unsettled=True), True),
         (new_instance(Status.FAILED, gone=(OWN,), tasks=(CleanupTask("m-2", Action.DELETE, NOW),)), True),
         (new_instance(Status.TERMINATED, gone=(OWN,)), False),
+        (new_instance(Status.TERMINATED, gone=(OWN,), vanished=(OWN,)), False),  # its mark tells whose it is
+        (new_instance(Status.TERMINATED, gone=(OWN,), vanished=(OWN,), spec=IMPORTED), True),
+        (new_instance(Status.TERMINATED, vanished=(OWN,), spec=IMPORTED), False),  # it is back, and was told
         (new_instance(Status.TERMINATED, tasks=(CleanupTask(OWN, Action.DELETE, NOW),)), True),
         (new_instance(Status.CREATING), True),
         (new_instance(Status.DELETING, machine_id=None), False),
