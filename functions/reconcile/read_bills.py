@@ -70,7 +70,7 @@ class ReadBills:
     def _read(self, record: Instance, now: datetime) -> int:
         """How many calls it took."""
         lines = [*self.ledger_lines.of(record.id), *record.ledger.open_lines(now)]
-        asked = list(self._machines(lines, now))
+        asked = list(_machines(record, lines, now))
         found: list[Bill] = []
         for machine_id, span in asked:
             try:
@@ -88,12 +88,16 @@ class ReadBills:
             measure(BILLS_DIFFER)
         return len(asked)
 
-    def _machines(self, lines: list[Line], now: datetime) -> Iterator[tuple[str, Span]]:
-        for machine_id in dict.fromkeys(line.machine_id for line in lines):
-            if span := settled_days(lines, machine_id, now):
-                yield machine_id, span
-
     def _next_at(self, record: Instance, now: datetime) -> datetime | None:
         """None after the last: its last day is settled."""
         ended = record.status is Status.TERMINATED and not record.cleanup.tasks
         return None if ended and now - record.updated_at > 2 * _DAY else now + _DAY
+
+
+def _machines(record: Instance, lines: list[Line], now: datetime) -> Iterator[tuple[str, Span]]:
+    ended = dict(record.ledger.ended)
+    for machine_id in dict.fromkeys(line.machine_id for line in lines):
+        released_at = ended.get(machine_id) if machine_id in record.cleanup.released else None
+        span = settled_days(lines, machine_id, now, imported=record.imported, released_at=released_at)
+        if span:
+            yield machine_id, span

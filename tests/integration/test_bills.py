@@ -116,6 +116,27 @@ def test_a_bill_that_is_late_or_absent_is_no_difference(harness: Harness, change
     assert events(harness, "cost.differs") == []
 
 
+def test_what_novita_billed_before_an_import_and_after_a_release_is_no_difference(harness: Harness) -> None:
+    made = harness.simulator.put_instance(name="theirs", status="running", gpuNum=8, ageSeconds=20 * 3600)
+    _, imported = harness.call("POST", "/api/instances/import", {"novitaInstanceId": made["id"]})
+    instance_id = imported["instanceId"]
+    sweep_for(harness, 28)
+    assert "billed" not in cost(harness, instance_id), "the day of its import alone is over"
+
+    sweep_for(harness, 24)
+    billed = cost(harness, instance_id)["billed"]
+    status, _ = harness.call("DELETE", f"/api/instances/{instance_id}?release=true")
+    sweep_for(harness, 60)
+
+    assert status == 202
+    assert abs(float(billed["totalUsd"]) - float(billed["oursUsd"])) < 0.01
+    assert billed["from"] == "2031-05-15T00:00:00.000Z"
+    assert reads(harness) >= 3
+    assert cost(harness, instance_id)["billed"]["through"] == "2031-05-16T00:00:00.000Z"
+    assert events(harness, "cost.differs") == []
+    harness.simulator.patch_instance(made["id"], status="removed")
+
+
 def test_what_has_ended_is_billed_to_its_last_day_and_then_not_asked_about(harness: Harness) -> None:
     instance_id = running(harness, gpuNum=4)
     harness.run(3600)

@@ -134,6 +134,23 @@ def test_each_threshold_is_told_once_a_period_and_a_new_period_starts_clean(harn
     assert told(harness).count(("b", 50)) == 2, "the new day has its own"
 
 
+def test_of_another_scope_or_limit_the_thresholds_are_told_anew(harness: Harness) -> None:
+    put(harness, limitUsd="0.1", thresholds=[50])
+    running(harness, tags={"team": "a"})
+    pass_time(harness, 1)
+    assert told(harness) == [("b", 50)]
+
+    put(harness, limitUsd="0.1", thresholds=[50], scope={"tag": {"name": "team", "value": "a"}})
+    pass_time(harness, 0.2)
+    assert told(harness) == [("b", 50)] * 2
+    put(harness, limitUsd="0.11", thresholds=[50], scope={"tag": {"name": "team", "value": "a"}})
+    pass_time(harness, 0.2)
+    put(harness, limitUsd="0.1", thresholds=[50])
+    pass_time(harness, 0.2)
+
+    assert told(harness) == [("b", 50)] * 3
+
+
 def test_crossings_are_noticed_within_five_minutes_with_open_intervals(harness: Harness) -> None:
     put(harness, limitUsd="0.9")
     running(harness)
@@ -195,6 +212,26 @@ def test_refuse_refuses_creates_and_starts_where_the_first_hour_is_too_much(harn
     put(harness, limitUsd="5", action="refuse")
     assert harness.call("POST", f"/api/instances/{second}/start", {})[0] == 202
     harness.settle()
+
+
+def test_refuse_refuses_recoveries_and_the_failure_is_told_when_room_has_been_waited_for(
+    harness: Harness,
+) -> None:
+    mine = running(harness, onReclaim={"action": "restart", "window": "30m"})
+    put(harness, limitUsd="0.1", action="refuse")
+    harness.simulator.reclaim(harness.record(mine).machine.id or "", notice=False)
+    harness.advance(130)
+    harness.sweep()
+    harness.run(300)
+
+    _, waiting = harness.call("GET", f"/api/instances/{mine}")
+    assert (waiting["status"], waiting["waitingFor"]["code"]) == ("exited", "BUDGET_EXCEEDED")
+    harness.settle()
+    types = [one for one in harness.history(mine) if one.startswith("recovery.")]
+    assert types == ["recovery.failed"]
+    assert harness.record(mine).status is Status.EXITED
+    assert harness.simulator.calls("/gpu/instance/start") == []
+    harness.assert_books_balance()
 
 
 def test_a_budget_that_only_notifies_refuses_nothing(harness: Harness) -> None:

@@ -252,6 +252,76 @@ def test_one_that_never_has_room_fails_for_the_cap(build: Build) -> None:
     assert in_use(harness) == NOTHING
 
 
+def taken_away(harness: Harness, instance_id: str, **how: Any) -> None:
+    """And a sweep has seen it."""
+    machine_id = str(harness.record(instance_id).machine.id)
+    harness.simulator.reclaim(machine_id, notice=False, **how)
+    harness.advance(130)
+    harness.sweep()
+
+
+def recoveries(harness: Harness, instance_id: str) -> list[str]:
+    return [one for one in harness.history(instance_id) if one.startswith("recovery.")]
+
+
+def test_a_recovery_counts_like_a_create_and_waits_where_there_is_no_room(build: Build) -> None:
+    harness = build(MAX_HOURLY_USD="0.2")
+    first = harness.create(**PRICE, onReclaim="restart")
+    harness.settle()
+    taken_away(harness, first, noRoomSeconds=300)
+    assert harness.record(first).recovery
+    harness.run(30)
+    assert in_use(harness) == Commitment(1, micros("0.18")), "it is to run: its room is its own"
+    harness.settle()
+    assert recoveries(harness, first) == ["recovery.started", "recovery.completed"]
+
+    harness.call("POST", "/api/pause")
+    taken_away(harness, first)
+    harness.run(60)
+    assert in_use(harness) == Commitment(1, 0)
+    harness.call("POST", "/api/resume")
+    second = harness.create(name="second", **PRICE)
+    harness.run(300)
+
+    _, waiting = harness.call("GET", f"/api/instances/{first}")
+    assert (waiting["status"], waiting["waitingFor"]["code"]) == ("exited", "CAP_EXCEEDED")
+    assert harness.record(second).status is Status.RUNNING
+    assert_counters_right(harness)
+    harness.call("DELETE", f"/api/instances/{second}")
+    harness.settle()
+    assert harness.record(first).status is Status.RUNNING
+    assert recoveries(harness, first) == ["recovery.started", "recovery.completed"] * 2
+    assert_counters_right(harness)
+    harness.assert_books_balance()
+
+
+def test_ten_recoveries_at_once_against_room_for_four_are_four(build: Build) -> None:
+    harness = build(MAX_HOURLY_USD=TEN)
+    ids = [
+        harness.create(name=f"n{number}", **PRICE, onReclaim={"action": "restart", "window": "20m"})
+        for number in range(10)
+    ]
+    harness.settle()
+    for instance_id in ids:
+        machine_id = str(harness.record(instance_id).machine.id)
+        harness.simulator.reclaim(machine_id, notice=False)
+    harness.environment["MAX_HOURLY_USD"] = "0.72"
+    harness.restart()
+
+    harness.advance(130)
+    harness.sweep()
+    harness.settle()
+
+    statuses = [harness.record(instance_id).status for instance_id in ids]
+    assert statuses.count(Status.RUNNING) == 4
+    assert statuses.count(Status.EXITED) == 6
+    for instance_id, status in zip(ids, statuses, strict=True):
+        told = ["recovery.started", "recovery.completed"] if status is Status.RUNNING else ["recovery.failed"]
+        assert recoveries(harness, instance_id) == told
+    assert_counters_right(harness)
+    harness.assert_books_balance()
+
+
 def test_what_is_imported_or_started_at_novita_counts_and_is_not_refused(build: Build) -> None:
     harness = build(MAX_HOURLY_USD="0.3")
     first = harness.create(**PRICE)

@@ -1,5 +1,6 @@
 """What instances cost: the intervals that Novita bills, in every view, by days and groups."""
 
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -11,6 +12,7 @@ from functions.shared.domain.money.sums import Cost, DaySums
 from tests.books import books_of, read_items
 from tests.costs import Now, wrong_costs
 from tests.integration.harness import Harness
+from tests.integration.wire import Killed, Made
 
 HOUR = 3600
 
@@ -259,6 +261,37 @@ def test_what_has_no_such_tag_is_a_group_of_its_own_and_groups_make_the_whole(ha
     assert parts == pytest.approx(Decimal(whole["totalUsd"]), abs=Decimal("0.0003"))
     assert [(one["key"], one["amountUsd"]) for one in nobodys["groups"]] == [("", nobodys["totalUsd"])]
     assert [one["key"] for page in (first, second) for one in page["groups"]] == ["", "a"]
+
+
+def test_a_sweep_that_dies_while_it_sums_leaves_no_sum_that_looks_new(harness: Harness) -> None:
+    """The groups make the whole, wherever it has died, as soon as the next sweep has ended."""
+    up(harness, tags={"team": "a"})
+    writes = "PutItem costs/sum"
+    sweep_on(harness, 60)
+    harness.advance(300)
+    harness.wire.calls.clear()
+    harness.sweep()
+    count = sum(one.name == writes for one in harness.wire.calls)
+    assert count >= 6
+
+    for last in range(count):
+        harness.advance(300)
+        made = iter(range(count))
+
+        def die(one: Made, made: Iterator[int] = made, last: int = last) -> None:
+            if one.name == writes and next(made) == last:
+                raise Killed
+
+        harness.wire.after = die
+        harness.sweep()
+        harness.wire.after = None
+        harness.advance(60)
+        harness.sweep()
+
+        answers = [costs(harness, f"groupBy={one}") for one in ("instance", "region", "key", "tag:team")]
+        assert {one["totalUsd"] for one in answers} == {one["groups"][0]["amountUsd"] for one in answers}
+        age = harness.now() - datetime.fromisoformat(answers[0]["asOf"])
+        assert age < timedelta(seconds=10) or last == count - 1
 
 
 def test_todays_sums_are_at_most_five_minutes_old(harness: Harness) -> None:

@@ -179,15 +179,16 @@ def test_last_use_is_noted_and_disturbs_nothing_that_is_under_way(harness: Harne
     instance_id = harness.create()
     harness.run(31)
 
-    first, shown = harness.call("PUT", f"/api/instances/{instance_id}/last-used")
-    second, given = harness.call(
-        "PUT", f"/api/instances/{instance_id}/last-used", {"lastUsedAt": "2026-01-02T03:04:05Z"}
-    )
+    path = f"/api/instances/{instance_id}/last-used"
+    first, given = harness.call("PUT", path, {"lastUsedAt": "2026-01-02T03:04:05Z"})
+    second, shown = harness.call("PUT", path)
+    third, late = harness.call("PUT", path, {"lastUsedAt": "2026-01-02T03:04:05Z"})
     harness.settle()
 
-    assert (first, second) == (200, 200)
-    assert shown["lastUsedAt"].startswith(str(harness.record(instance_id).created_at.date()))
+    assert (first, second, third) == (200, 200, 200)
     assert given["lastUsedAt"] == "2026-01-02T03:04:05.000Z"
+    assert shown["lastUsedAt"].startswith(str(harness.record(instance_id).created_at.date()))
+    assert late["lastUsedAt"] == shown["lastUsedAt"]
     assert harness.record(instance_id).status is Status.RUNNING
     assert harness.history(instance_id) == ["instance.creating", "instance.starting", "instance.running"]
 

@@ -113,8 +113,7 @@ class ReadInstances:
 
     def note_use(self, instance_id: str, used_at: datetime | None) -> Instance:
         record, at = find_instance(self.instances, instance_id), used_at or self.clock()
-        self.last_used.note(instance_id, at)
-        return replace(record, last_used_at=at)
+        return replace(record, last_used_at=self.last_used.note(instance_id, at))
 
     def connection(self, instance_id: str) -> Connection:
         """Fetched live, and neither stored nor logged."""

@@ -1,11 +1,13 @@
 """Budgets as they were set, what is spent of them, and which of their thresholds were told."""
 
+import json
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from decimal import Decimal
 
 from functions.shared.domain.errors import NotFound
 from functions.shared.domain.ids import timestamp
+from functions.shared.domain.instance.machine import text_digest
 from functions.shared.domain.instance.record import Instance
 from functions.shared.domain.money.budgets import Budget, BudgetAction, read_budget
 from functions.shared.domain.money.caps import committed
@@ -80,7 +82,8 @@ class Budgets:
         self._table.put(Write(item))
 
     def tell(self, budget: Budget, spent: Decimal, now: datetime) -> None:
-        """Each threshold once in a period, whoever sees it first; under another limit it is another one."""
+        """Each threshold once in a period, whoever sees it first; under another limit, or of another scope,
+        it is another one."""
         for threshold in budget.reached(spent):
             told, event = self._told(budget, threshold, spent, now)
             if self._table.get(told["pk"], told["sk"]):
@@ -93,7 +96,8 @@ class Budgets:
 
     def _told(self, budget: Budget, threshold: int, spent: Decimal, now: datetime) -> tuple[Item, Item]:
         period = budget.period_at(now)
-        which = f"{period.begin.isoformat()}#{budget.period}#{budget.limit}#{threshold:04d}"
+        scope = text_digest(json.dumps(budget.scope, sort_keys=True))
+        which = f"{period.begin.isoformat()}#{budget.period}#{scope}#{budget.limit}#{threshold:04d}"
         pk = f"budgets#{budget.name}"
         told = {
             "pk": pk,

@@ -54,16 +54,17 @@ class CostSums:
         return moment(item["asOf"]) if item else None
 
     def write(self, day: date, sums: DaySums, as_of: datetime, *, stamp: bool = True) -> None:
-        """Only what has changed; and, to `stamp` them, the sum of all, which says how new they are."""
+        """Only what has changed; and, to `stamp` them, the sum of all, which says how new they are: so it
+        comes last, and whoever dies before that has left the rest to the next sweep."""
         stored = {
             item["sk"]: item
             for item in self._table.query_all(
                 "pk = :pk AND begins_with(sk, :sk)", {":pk": day_key(day), ":sk": _SUM}
             )
         }
-        gone = {item["dimension"] for item in stored.values()} - sums.groups.keys()
-        dimensions = {**{name: {} for name in (*gone, ALL)}, **sums.groups}
-        for dimension, groups in dimensions.items():
+        gone = {item["dimension"] for item in stored.values()} - {ALL, *sums.groups}
+        for dimension in (*gone, *(one for one in sums.groups if one != ALL), ALL):
+            groups = sums.groups.get(dimension, {})
             for item in reversed(_items(day, dimension, groups, as_of)):  # the first one last: it leads
                 known = stored.get(item["sk"], {})
                 same = all(known.get(name) == item.get(name) for name in ("groups", "begins"))

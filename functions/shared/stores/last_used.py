@@ -6,11 +6,13 @@ from datetime import datetime
 
 from functions.shared.domain.instance.observations import LastUse
 from functions.shared.domain.instance.record import Instance
-from functions.shared.stores.table import NEW, Check, Table, Write
+from functions.shared.stores.table import NEW, Check, ConditionFailed, Table, Write
 
 _SORT_KEY = "used"
 # Nobody has noted a use since it was read.
 _SAME_USE = "usedAt = :read"
+# A use that is noted late takes back none that was later. The texts of two times (UTC) are in their order.
+_LATEST = "attribute_not_exists(pk) OR usedAt < :at"
 
 
 def still_unused(instance_id: str, use: LastUse) -> Check:
@@ -24,9 +26,14 @@ class LastUsed:
     def __init__(self, table: Table) -> None:
         self._table = table
 
-    def note(self, instance_id: str, at: datetime) -> None:
+    def note(self, instance_id: str, at: datetime) -> datetime:
+        """The last use that is known now."""
         item = {"pk": instance_id, "sk": _SORT_KEY, "kind": "used", "usedAt": at.isoformat()}
-        self._table.put(Write(item))
+        try:
+            self._table.put(Write(item, _LATEST, {":at": item["usedAt"]}))
+        except ConditionFailed:
+            return self.read(instance_id).at or at
+        return at
 
     def read(self, instance_id: str) -> LastUse:
         item = self._table.get(instance_id, _SORT_KEY)

@@ -26,14 +26,15 @@ class Busy:
         return {**answer, "UnprocessedKeys": {name: {"Keys": keys[half:]}} if keys[half:] else {}}
 
 
-def test_the_last_note_counts(table: Table) -> None:
+def test_the_latest_use_counts_whenever_it_is_noted(table: Table) -> None:
+    """Of two who note uses one may be late: what the other has used is in use."""
     uses, record = LastUsed(table), created().record
 
-    uses.note(record.id, after(5))
-    uses.note(record.id, after(3))  # the caller knows better
+    answers = [uses.note(record.id, after(seconds)) for seconds in (5, 3, 5.5, 5, 6)]
 
-    assert uses.on(record).last_used_at == after(3)
-    assert uses.of([record.id, "inst_other"]) == {record.id: after(3)}
+    assert answers == [after(5), after(5), after(5.5), after(5.5), after(6)]
+    assert uses.on(record).last_used_at == after(6)
+    assert uses.of([record.id, "inst_other"]) == {record.id: after(6)}
 
 
 def test_what_nobody_noted_is_as_the_record_has_it(table: Table) -> None:

@@ -431,6 +431,7 @@ FULL = Instance(
         seeks_offer=True,
         checked_at=after(26),
         given_back="m-2",
+        held_since=after(27),
     ),
     recoveries=RecoveryCount(4, (after(23),)),
     error=Fault("X", ""),

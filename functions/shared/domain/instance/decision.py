@@ -9,7 +9,7 @@ from functions.shared.domain.errors import Fault
 from functions.shared.domain.instance.boot_times import BootTime
 from functions.shared.domain.instance.observations import Call, LastUse
 from functions.shared.domain.instance.record import Action, CleanupTask, Event, Instance, Operation
-from functions.shared.domain.instance.status import UP, Status
+from functions.shared.domain.instance.status import OFF, UP, Status
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,9 @@ class Decision:
         """The one way a status changes. A move that the table does not allow changes nothing and is noted."""
         if not self.record.may_become(status):
             return replace(self, illegal_moves=(*self.illegal_moves, (self.record.status, status)))
-        clock = self.record.clock.moved(self.record.status, status, self.now)
+        comes_back = self.record.recovery is not None and self.record.status in OFF  # which is no start
+        clock = self.record.clock
+        clock = clock if comes_back else clock.moved(self.record.status, status, self.now)
         ended_by = None if status in UP else self.record.ended_by
         own: dict[str, Any] = {"clock": clock, "ended_by": ended_by, "updated_at": self.now, "waiting": None}
         changed = self.change(**own | changes | {"status": status})

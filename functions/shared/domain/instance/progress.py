@@ -242,7 +242,7 @@ def leave_as_it_was(decision: Decision, fault: Fault) -> Decision:
 
 def postpone(decision: Decision, fault: Fault, wait_seconds: float | None) -> Decision:
     """What could not be done waits; what else there is to do, such as another machine to delete, does not."""
-    decision = decision.change(waiting=fault)
+    decision = recovery.held(decision.change(waiting=fault), fault)
     if decision.record.status is not Status.CREATING:
         decision = set_aside(decision)
         if more_to_do(decision):

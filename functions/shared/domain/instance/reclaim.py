@@ -68,6 +68,7 @@ class Recovery:
     seeks_offer: bool = False  # starts had their time: another machine is looked for beside
     checked_at: datetime | None = None  # the step that last asked whether this may begin, or for an offer
     given_back: str = ""  # the machine whose place another takes
+    held_since: datetime | None = None  # a cap or budget has not let it begin since
 
 
 @dataclass(frozen=True)

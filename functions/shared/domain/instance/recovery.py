@@ -24,6 +24,7 @@ from functions.shared.domain.instance.status import UP, Status
 _LONGEST_WAIT = timedelta(minutes=5)  # between two starts
 _TIME_TO_BUY = timedelta(minutes=10)  # at least, once a machine has been given back for another
 FAILED = "RECOVERY_FAILED"
+_NO_MONEY = ("CAP_EXCEEDED", "BUDGET_EXCEEDED")
 
 
 # When it begins and ends
@@ -42,6 +43,17 @@ def taken_away(decision: Decision) -> Decision:
         fault = Fault(FAILED, f"It was taken away again, after {lately} recoveries within 24 hours")
         return decision.add_event("recovery.failed", fault.code, fault)
     return decision.change(recovery=Recovery(decision.now)).wait_until(decision.now)  # stored, then begun
+
+
+def held(decision: Decision, fault: Fault) -> Decision:
+    """It may not begin yet. A pause holds it for as long as it lasts; a cap or budget for no longer than room
+    is waited for: what comes back weeks later, when a budget's next month begins, nobody expects."""
+    recovery = decision.record.recovery
+    if recovery is None or recovery.since is not None:
+        return decision
+    if fault.code in _NO_MONEY:
+        return _changed(decision, held_since=recovery.held_since or decision.now)
+    return _changed(decision, held_since=None) if fault.code == "PURCHASES_PAUSED" else decision
 
 
 def begun(decision: Decision) -> Decision:
@@ -98,8 +110,10 @@ def failure(record: Instance, fault: Fault) -> Fault:
 def check_window(decision: Decision) -> Decision:
     """Over when its time is, and a look has shown since that it is not back."""
     record, recovery, now = decision.record, decision.record.recovery, decision.now
-    if recovery is None or recovery.since is None or not _waits(record):
+    if recovery is None or not _waits(record):
         return decision
+    if recovery.since is None:
+        return _held_too_long(decision, recovery)
     if _out_of_time(record, now):
         if not _looked_since(record):
             return decision.change_machine(needs_look=True)
@@ -108,6 +122,16 @@ def check_window(decision: Decision) -> Decision:
         return ended(decision.change(waiting=None), fault)
     seeks = _may_replace(record, now) and (recovery.no_room or record.missing)
     return _changed(decision, seeks_offer=True) if seeks else decision
+
+
+def _held_too_long(decision: Decision, recovery: Recovery) -> Decision:
+    asked, waiting = decision.record.spec.on_reclaim, decision.record.waiting
+    if asked is None or recovery.held_since is None or decision.now < recovery.held_since + asked.window:
+        return decision
+    because = f": {waiting.message}" if waiting else ""
+    fault = Fault(FAILED, f"Its machine was taken away, and nothing may be spent on it{because}")
+    decision = decision.change(recovery=None, waiting=None)
+    return decision.add_event("recovery.failed", fault.code, fault)
 
 
 # What is asked of Novita, and when

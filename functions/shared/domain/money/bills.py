@@ -37,11 +37,21 @@ def first_bill_at(instance_id: str, now: datetime) -> datetime:
     return midnight_after(now) + _SETTLED_AFTER + timedelta(seconds=spread)
 
 
-def settled_days(lines: Iterable[Line], machine_id: str, now: datetime) -> Span | None:
-    """The days that a bill can be asked for by now, from the machine's first; None: there is none yet."""
+def settled_days(
+    lines: Iterable[Line],
+    machine_id: str,
+    now: datetime,
+    *,
+    imported: bool = False,
+    released_at: datetime | None = None,
+) -> Span | None:
+    """The days that a bill can be asked for by now, from the machine's first; None: there is none yet. The
+    day on which it was imported or released is not compared: Novita bills all of it, and we count a part."""
     end = midnight(now - _SETTLED_AFTER)
+    if released_at is not None:
+        end = min(end, midnight(released_at))
     first = min((line.begin for line in lines if line.machine_id == machine_id), default=end)
-    begin = max(midnight(first), end - _LONGEST)
+    begin = max(midnight_after(first) if imported else midnight(first), end - _LONGEST)
     return Span(begin, end) if begin < end else None
 
 

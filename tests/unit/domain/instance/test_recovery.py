@@ -11,6 +11,7 @@ from functions.shared.domain.instance.commands import begin_delete, begin_start,
 from functions.shared.domain.instance.decide import decide
 from functions.shared.domain.instance.decision import Decision
 from functions.shared.domain.instance.health import HealthCheck
+from functions.shared.domain.instance.limits import LimitClock
 from functions.shared.domain.instance.observations import (
     Act,
     ActionTaken,
@@ -115,6 +116,37 @@ def test_it_begins_when_it_may_and_its_window_runs_from_then() -> None:
     assert begun.commits, "a cap or budget may refuse it"
     assert begun.call is None, "before anything is started"
     assert decide(begun.record, Tick(), NOW, POLICY).call == START
+
+
+def test_a_cap_holds_it_as_long_as_room_is_waited_for_and_then_its_failure_is_told() -> None:
+    full = CallPostponed(Fault("CAP_EXCEEDED", "all of it is in use"))
+    waiting = Instance(**vars(lost(since=0, try_at=None)) | {"recovery": Recovery(ago(6000))})
+    held = decide(waiting, full, NOW, POLICY).record
+    window = RESTART.window.total_seconds()
+
+    still = decide(decide(held, full, after(window - 60), POLICY).record, Tick(), after(window - 1), POLICY)
+    paused = decide(held, CallPostponed(PAUSED), after(60), POLICY).record
+    over = decide(held, Tick(), after(window), POLICY)
+
+    assert still.call == BeginRecovery()
+    assert decide(paused, Tick(), after(10 * window), POLICY).call == BeginRecovery(), "a pause has no end"
+    assert types(over) == ["recovery.failed"]
+    assert over.events[0].error
+    assert "all of it is in use" in over.events[0].error.message
+    assert over.record.at_rest
+    assert (over.record.status, over.record.recoveries) == (Status.EXITED, waiting.recoveries)
+
+
+def test_one_that_novita_moves_before_it_is_back_moves_no_limit() -> None:
+    clock = LimitClock(ran_at=ago(9000), running_since=ago(9000))
+    record = lost(clock=clock)
+
+    moving = decide(record, Seen(new_machine("migrating"), NOW), NOW, POLICY).record
+    back = decide(moving, Seen(new_machine("running"), after(60)), after(60), POLICY).record
+
+    assert (moving.status, back.status) == (Status.MIGRATING, Status.RUNNING)
+    assert back.recoveries.completed == 1
+    assert (back.clock.running_since, back.clock.start_at) == (ago(9000), None)
 
 
 def test_too_many_within_a_day_are_told_and_no_more() -> None:

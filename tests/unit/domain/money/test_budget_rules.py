@@ -90,6 +90,19 @@ def test_only_days_that_are_settled_are_asked_for() -> None:
     assert long_ago.end - long_ago.begin == timedelta(days=30)
 
 
+def test_the_days_of_an_import_and_of_a_release_are_not_compared() -> None:
+    """Novita bills all of them, and we count a part."""
+    lines = [line(datetime(2028, 2, 25, 18, tzinfo=UTC), 72)]
+
+    imported = settled_days(lines, "m-1", NOON, imported=True)
+    released = settled_days(lines, "m-1", NOON, released_at=datetime(2028, 2, 27, 9, tzinfo=UTC))
+    on_one_day = settled_days(lines, "m-1", NOON, imported=True, released_at=lines[0].begin)
+
+    assert imported == Span(datetime(2028, 2, 26, tzinfo=UTC), datetime(2028, 2, 29, tzinfo=UTC))
+    assert released == Span(datetime(2028, 2, 25, tzinfo=UTC), datetime(2028, 2, 27, tzinfo=UTC))
+    assert on_one_day is None
+
+
 def test_ours_is_what_falls_into_the_days_of_that_machine() -> None:
     day = Span(datetime(2028, 2, 28, tzinfo=UTC), datetime(2028, 2, 29, tzinfo=UTC))
     lines = [line(datetime(2028, 2, 27, 22, tzinfo=UTC), 4), line(day.begin, 3, "m-2"), line(NOON, 1)]
