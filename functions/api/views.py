@@ -105,6 +105,8 @@ class ShownView(TypedDict):
     error: NotRequired[FaultView]
     waitingFor: NotRequired[FaultView]
     nextCheckAt: NotRequired[str]
+    givesUpAt: NotRequired[str]  # it is tried until then, at most
+    hasMachine: NotRequired[bool]  # one that is bought, and not known to be gone
     regionReasons: NotRequired[dict[str, str]]
     cleanup: NotRequired[list[CleanupView]]
     cost: NotRequired[CostSoFarView]
@@ -360,6 +362,8 @@ def instance_view(record: Instance, now: datetime, *, stale: bool = False) -> In
             "nextCheckAt": timestamp(record.next_check_at)
             if record.waiting and record.next_check_at
             else None,
+            "givesUpAt": timestamp(record.deadline_at) if record.deadline_at else None,
+            "hasMachine": record.live_machine_id is not None,
             "regionReasons": dict(record.purchases.reasons),
             "cleanup": [
                 {"novitaInstanceId": task.machine_id, "action": task.action.value}

@@ -161,8 +161,8 @@ def test_deleting_names_what_is_lost_and_asks_once_for_all(server: SmallServer, 
 
     assert terminal.end() == 0
     screen = terminal.screen()
-    assert screen.count("and has cost $1.2345. What is on its disk (60 GB) is lost.") == 2
-    assert "2 in all, 2 of them running; together they have cost $2.469." in screen
+    assert screen.count("and has cost $1.23. What is on its disk (60 GB) is lost.") == 2
+    assert "2 in all, 2 of them running; together they have cost $2.47." in screen
     assert "2 of 2 accepted." in screen
     assert sum(asked.method == "DELETE" for asked in server.asked) == 2
 

@@ -63,6 +63,26 @@ def test_bash_completes_names_of_living_instances(tmp_path: Path, server: SmallS
     assert sorted(done.stdout.split()) == ["fine", "first"]
 
 
+@pytest.mark.parametrize(
+    ("shell", "asking", "names"),
+    [
+        ("zsh", {"COMP_WORDS": "ostler show f", "COMP_CWORD": "2"}, ["plain\nfirst\n_", "plain\nfine\n_"]),
+        ("fish", {"COMP_WORDS": "ostler show f", "COMP_CWORD": "f"}, ["plain,first", "plain,fine"]),
+    ],
+)
+def test_zsh_and_fish_are_told_the_names_too(
+    tmp_path: Path, server: SmallServer, shell: str, asking: dict[str, str], names: list[str]
+) -> None:
+    """In the form that the script of each shell reads; neither needs to be installed for that."""
+    server.otherwise = lambda _: Said(200, FOUND)
+
+    done = run("ostler", **environment(tmp_path, server.url), **asking, _OSTLER_COMPLETE=f"{shell}_complete")
+
+    assert [one for one in names if one in done.stdout] == names, done.stdout
+    assert "former" not in done.stdout
+    assert "other" not in done.stdout
+
+
 def test_completion_is_silent_where_nobody_answers(tmp_path: Path) -> None:
     asking = {"_OSTLER_COMPLETE": "bash_complete", "COMP_WORDS": "ostler show f", "COMP_CWORD": "2"}
 

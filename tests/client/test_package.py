@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -57,6 +58,24 @@ def test_a_wrong_program_does_not_pass(tmp_path: Path) -> None:
     )
 
     assert 'has no key "instanceID"' in done.stdout
+
+
+def test_it_uses_nothing_that_the_oldest_python_lacks(tmp_path: Path) -> None:
+    """What came into the standard library or the language later is an error to mypy then."""
+    oldest = tomllib.loads((ROOT / "client/pyproject.toml").read_text())["project"]["requires-python"]
+    (tmp_path / "mypy.ini").write_text(
+        f"[mypy]\npython_version = {oldest.removeprefix('>=')}\nmypy_path = {ROOT / 'client/src'}\n"
+    )
+    (tmp_path / "later.py").write_text("from datetime import UTC\n")
+    check = [sys.executable, "-m", "mypy", "--cache-dir", str(ROOT / ".mypy_cache/oldest")]
+
+    ours, later = (
+        subprocess.run([*check, *what], cwd=tmp_path, capture_output=True, text=True, check=False)
+        for what in (["-p", "ostler"], ["later.py"])
+    )
+
+    assert ours.returncode == 0, ours.stdout
+    assert 'has no attribute "UTC"' in later.stdout
 
 
 def test_it_runs_on_the_oldest_python_that_it_promises() -> None:

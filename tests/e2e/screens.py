@@ -27,7 +27,7 @@ _VARIES = (
 )
 # How often a wait looks, and what it happens to see, is a matter of moments.
 _PASSING = re.compile(
-    r"^([|/\\-] )?(creating|starting|running|health_checking|stopping|deleting|unknown) SPAN( .*)?$"
+    r"^([^\w ] )?(creating|starting|running|health_checking|stopping|deleting|unknown) SPAN( .*)?$"
     r"|^Its machine is being given back\.$"
 )
 
@@ -78,7 +78,7 @@ class Session:
             opened.kill()
         lines = opened.screen().splitlines()
         if self._watched:  # before what is said of its end
-            end = next(line for line in lines if re.search(r"^No longer waiting|^  [a-z]+ +\d+ s$", line))
+            end = next(line for line in lines if re.search(r"^No longer waiting|^[✔✘] [a-z_]+ ", line))
             interrupted = "\n^C" if end.startswith("No longer") else ""
             lines.insert(lines.index(end), f"{self._watched}{interrupted}")
             self._watched = ""

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from local.emulator import ACCESS_KEY, REGION, SECRET_KEY
 from local.paths import ROOT
+from local.ports import Ports
 from tests.e2e.service import Service
 from tests.snippets import FILE, RUNS, documents, snippets
 
@@ -52,7 +54,7 @@ def test_what_a_document_says_to_do_works(document: Path, service: Service, fold
         if one.mark == FILE:
             (folder / one.about).write_text(one.text)
         elif one.mark == RUNS:
-            lines.append(one.text.replace("http://127.0.0.1:8080", service.stack.api_url))
+            lines.append(_here(one.text, service))
 
     done = subprocess.run(
         ["bash", "-c", "\n".join(lines)],
@@ -66,6 +68,14 @@ def test_what_a_document_says_to_do_works(document: Path, service: Service, fold
     )
 
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+
+
+def _here(text: str, service: Service) -> str:
+    """On this stack, and on ports that nobody else has: other checkouts may run the same at this moment."""
+    text = text.replace("http://127.0.0.1:8080", service.stack.api_url)
+    for port in set(re.findall(r"--port (\d+)", text)):
+        text = text.replace(port, str(Ports.free().api))
+    return text
 
 
 def test_the_receiver_in_lambda_takes_what_is_genuine_and_nothing_else(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
-    from typing import NotRequired
+    from typing_extensions import NotRequired  # noqa: UP035  # typing has it from 3.11 on; checkers know this
 
 
 class FieldError(TypedDict):
@@ -44,8 +44,8 @@ class OnReclaim(TypedDict, total=False):
 
 class Recovering(TypedDict):
     since: str
-    until: str
     action: str
+    until: NotRequired[str]
 
 
 class CostSoFar(TypedDict):
@@ -369,6 +369,8 @@ class Entry(TypedDict):
     error: NotRequired[Fault]
     waitingFor: NotRequired[Fault]
     nextCheckAt: NotRequired[str]
+    givesUpAt: NotRequired[str]
+    hasMachine: NotRequired[bool]
     regionReasons: NotRequired[dict[str, str]]
     cleanup: NotRequired[list[Cleanup]]
     tags: NotRequired[dict[str, str]]
@@ -475,6 +477,8 @@ class Instance(TypedDict):
     error: NotRequired[Fault]
     waitingFor: NotRequired[Fault]
     nextCheckAt: NotRequired[str]
+    givesUpAt: NotRequired[str]
+    hasMachine: NotRequired[bool]
     regionReasons: NotRequired[dict[str, str]]
     cleanup: NotRequired[list[Cleanup]]
     tags: NotRequired[dict[str, str]]

@@ -183,7 +183,8 @@ def api_error(answer: requests.Response) -> OstlerError:
             status=answer.status_code,
             retry_after=_retry_after(answer, None),
         )
-    return BadAnswer(f"HTTP {answer.status_code} without Ostler's error: is the address right?")
+    place = answer.url.partition("?")[0]
+    return BadAnswer(f"{place} answers {answer.status_code}, and not as Ostler does: is the address right?")
 
 
 def _retry_after(answer: requests.Response, told: Any) -> float | None:

@@ -3,6 +3,9 @@
 const STORED = "ostler-key";
 const SLOWEST_MS = 35_000;
 
+/** How callers are known here: "keys", "jwt" or "iam". */
+export const auth = document.documentElement.dataset.auth ?? "keys";
+
 /** What the API, or the way to it, refused. */
 export class Refused extends Error {
   /** @param {number} status @param {string} code @param {string} message @param {Partial<{requestId: string, retryAfter: number, details: Record<string, unknown>, fields: {field: string, message: string}[]}>} more */
@@ -25,7 +28,7 @@ function readKey() {
   const brought = /^#key=([^&]+)/.exec(location.hash);
   if (brought?.[1]) {
     history.replaceState(null, "", location.pathname);
-    sessionStorage.setItem(STORED, decodeURIComponent(brought[1]));
+    if (auth !== "iam") sessionStorage.setItem(STORED, decodeURIComponent(brought[1]));
   }
   return sessionStorage.getItem(STORED) ?? "";
 }

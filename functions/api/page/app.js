@@ -1,6 +1,6 @@
 // The page: who is looking, which screen they see, and whether what they see is live.
 
-import { forgetKey, get, hasRoute, keepKey, Refused, session } from "./api.js";
+import { auth, forgetKey, get, hasRoute, keepKey, Refused, session } from "./api.js";
 import { openCosts } from "./costs.js";
 import { openCreate } from "./create.js";
 import { h, show } from "./dom.js";
@@ -12,8 +12,6 @@ import { stopPolling, whenPolled } from "./polling.js";
 import { focusScreen, present } from "./screen.js";
 import { openService } from "./service.js";
 import { errorNote } from "./words.js";
-
-const auth = document.documentElement.dataset.auth ?? "keys";
 
 const live = { error: /** @type {Refused | null} */ (null), costs: false };
 

@@ -5,7 +5,7 @@ import { openDialog, say } from "./dialogs.js";
 import { draw, h } from "./dom.js";
 import { money, plural } from "./format.js";
 import { poll, pollNow } from "./polling.js";
-import { present, redraw, screenWidth } from "./screen.js";
+import { present, redraw, screenWidth, skeleton } from "./screen.js";
 import { errorNote } from "./words.js";
 
 const EVERY_MS = 60_000;
@@ -68,7 +68,7 @@ function build() {
   return [
     h("div", { class: "head" }, head, controls()),
     state.error && errorNote(state.error),
-    state.costs ? chartCard(state.costs) : !state.error && h("p", { class: "soft", role: "status" }, "Adding up…"),
+    state.costs ? chartCard(state.costs) : !state.error && [h("p", { class: "soft", role: "status" }, "Adding up…"), skeleton()],
     state.budgets && budgetsCard(state.budgets),
   ];
 }
@@ -97,10 +97,12 @@ function chartCard(costs) {
   const groups = largest(costs);
   const days = daysBetween(costs.from, costs.to);
   const budgets = lines(days.length);
+  const totals = totalsOf(groups, days);
+  const top = topOf(totals, budgets);
   return h(
     "section", { class: "card", "data-key": "chart", "aria-label": "Costs by day" },
     h("p", { class: "price" }, h("b", {}, `${costs.estimated ? "≈ " : ""}${money(costs.totalUsd)}`), h("small", {}, `${costs.from} to ${costs.to}, days in UTC${costs.estimated ? "; partly estimated" : ""}`)),
-    Number(costs.totalUsd) > 0 ? [chart(groups, days, budgets), legend(groups, budgets)] : h("p", { class: "soft empty" }, "Nothing was spent in these days."),
+    Number(costs.totalUsd) > 0 ? [chart(groups, days, totals, budgets, top), legend(groups, budgets, top)] : h("p", { class: "soft empty" }, "Nothing was spent in these days."),
     Number(costs.totalUsd) > 0 && h("details", {}, h("summary", { class: "small" }, "As a table"), table(groups, days)),
   );
 }
@@ -135,21 +137,31 @@ function lines(count) {
   return (state.budgets ?? []).filter((one) => one.scope === "all").map((one) => (one.period === "day" ? { at: Number(one.limitUsd), text: `budget ${one.name}: ${money(one.limitUsd)} a day` } : { at: Number(one.limitUsd) / month, text: `budget ${one.name}: ${money(one.limitUsd)} a month, evenly spent` }));
 }
 
-/** @param {CostGroup[]} groups @param {string[]} days @param {{ at: number, text: string }[]} budgets */
-function chart(groups, days, budgets) {
+/** @param {CostGroup[]} groups @param {string[]} days */
+function totalsOf(groups, days) {
+  const sums = new Map(days.map((day) => [day, 0]));
+  for (const one of groups) for (const day of one.days) sums.set(day.date, (sums.get(day.date) ?? 0) + Number(day.amountUsd));
+  return days.map((day) => sums.get(day) ?? 0);
+}
+
+/** The scale's end: budgets that are far above what is spent would make everything else flat. @param {number[]} totals @param {{ at: number }[]} budgets */
+function topOf(totals, budgets) {
+  const highest = Math.max(...totals, 0.0001);
+  return niceAbove(Math.max(highest, ...budgets.filter((one) => one.at < highest * 3).map((one) => one.at)));
+}
+
+/** @param {CostGroup[]} groups @param {string[]} days @param {number[]} totals @param {{ at: number, text: string }[]} budgets @param {number} top */
+function chart(groups, days, totals, budgets, top) {
   const width = Math.max(300, screenWidth() - 38);
   const amounts = new Map(groups.map((one) => [one.key, new Map(one.days.map((day) => [day.date, Number(day.amountUsd)]))]));
-  const totals = days.map((day) => groups.reduce((sum, one) => sum + (amounts.get(one.key)?.get(day) ?? 0), 0));
-  const highest = Math.max(...totals, 0.0001);
-  const top = niceAbove(Math.max(highest, ...budgets.filter((one) => one.at < highest * 3).map((one) => one.at)));
   const left = 56;
   const bottom = HEIGHT - 24;
   const y = (/** @type {number} */ usd) => bottom - (usd / top) * (bottom - 12);
   const step = (width - left - 8) / days.length;
   const every = Math.ceil(days.length / Math.max(2, Math.floor(width / 80)));
   return draw(
-    "svg", { class: "picture chart", viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, role: "img", "aria-label": `Costs of ${plural(days.length, "day")}, at most ${money(highest)} in one; the table below has the numbers` },
-    [0, 0.5, 1].map((part) => [draw("line", { class: "grid", x1: left, x2: width, y1: y(top * part), y2: y(top * part) }), draw("text", { x: left - 8, y: y(top * part) + 4, "text-anchor": "end" }, money(top * part))]),
+    "svg", { class: "picture chart", viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, role: "img", "aria-label": `Costs of ${plural(days.length, "day")}, at most ${money(Math.max(...totals))} in one; the table below has the numbers` },
+    [0, 0.5, 1].map((part) => [draw("line", { class: "grid", x1: left, x2: width, y1: y(top * part), y2: y(top * part) }), draw("text", { x: left - 8, y: y(top * part) + 4, "text-anchor": "end" }, axisText(top * part))]),
     days.map((day, place) => {
       let base = 0;
       return draw(
@@ -173,16 +185,21 @@ function shortDay(day) {
   return new Date(`${day}T00:00:00Z`).toLocaleString("en-GB", { month: "short", day: "numeric", timeZone: "UTC" });
 }
 
+/** As many decimals as it has: the middle of a small scale is no whole cent. @param {number} value */
+function axisText(value) {
+  return value.toLocaleString("en-US", { style: "currency", currency: "USD", minimumFractionDigits: value >= 10 ? 0 : 2, maximumFractionDigits: 5 });
+}
+
 /** @param {number} value */
 function niceAbove(value) {
   const power = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((nice) => nice >= value) ?? value;
+  return [1, 2, 3, 4, 6, 8, 10].map((factor) => factor * power).find((nice) => nice >= value) ?? value;
 }
 
-/** @param {CostGroup[]} groups @param {{ text: string }[]} budgets */
-function legend(groups, budgets) {
+/** @param {CostGroup[]} groups @param {{ at: number, text: string }[]} budgets @param {number} top */
+function legend(groups, budgets, top) {
   const line = () => draw("svg", { width: 22, height: 12, "aria-hidden": "true" }, draw("line", { class: "budget", x1: 0, x2: 22, y1: 6, y2: 6 }));
-  return h("ul", { class: "legend" }, budgets.map((one) => h("li", {}, line(), ` ${one.text}`)), groups.map((one, number) => h("li", {}, draw("svg", { width: 12, height: 12, "aria-hidden": "true" }, draw("rect", { class: `series s${number}`, width: 12, height: 12, rx: 3 })), ` ${one.key || "(none)"} `, h("b", {}, money(one.amountUsd)))));
+  return h("ul", { class: "legend" }, budgets.map((one) => h("li", {}, one.at <= top && line(), ` ${one.text}${one.at > top ? `: ${money(one.at)} a day, above this chart` : ""}`)), groups.map((one, number) => h("li", {}, draw("svg", { width: 12, height: 12, "aria-hidden": "true" }, draw("rect", { class: `series s${number}`, width: 12, height: 12, rx: 3 })), ` ${one.key || "(none)"} `, h("b", {}, money(one.amountUsd)))));
 }
 
 /** @param {CostGroup[]} groups @param {string[]} days */
@@ -210,7 +227,7 @@ function budgetLine(one, changes) {
   const kind = part >= 100 ? "bad" : part >= 80 ? "busy" : "ok";
   return h(
     "li", { "data-key": one.name },
-    h("div", { class: "row between" }, h("span", {}, h("b", {}, one.name), ` ${money(one.spentUsd)} of ${money(one.limitUsd)} this ${one.period}`, " ", h("span", { class: `pill ${kind}` }, `${part} %`)), changes && h("span", { class: "buttons" }, h("button", { type: "button", "aria-label": `Change budget ${one.name}`, on: { click: () => editBudget(one) } }, "Change…"), h("button", { type: "button", class: "danger-quiet", "aria-label": `Delete budget ${one.name}`, on: { click: () => removeBudget(one) } }, "Delete…"))),
+    h("div", { class: "row between" }, h("span", {}, h("b", {}, one.name), ` ${money(one.spentUsd)} of ${money(one.limitUsd)} this ${one.period}`, " ", h("span", { class: `pill ${kind}` }, `${part} %`)), changes && h("span", { class: "buttons" }, h("button", { type: "button", class: "slim", "aria-label": `Change budget ${one.name}`, on: { click: () => editBudget(one) } }, "Change…"), h("button", { type: "button", class: "slim danger-quiet", "aria-label": `Delete budget ${one.name}`, on: { click: () => removeBudget(one) } }, "Delete…"))),
     h("meter", { min: 0, max: 100, value: Math.min(100, part), low: 80, high: 99, optimum: 0, "aria-label": `${one.name}: ${part} percent spent` }),
     h("small", {}, `${scopeInWords(one.scope)}; tells at ${one.thresholds.join(", ")} %; then ${ACTIONS[one.action] ?? one.action}`),
   );

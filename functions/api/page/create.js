@@ -1,9 +1,9 @@
 // A new machine: what it would be, where and for how much is shown while it is being described.
 
-import { change, fieldsOf, get, newKey, Refused } from "./api.js";
+import { change, fieldsOf, get, may, newKey, Refused } from "./api.js";
 import { fieldErrors, say } from "./dialogs.js";
 import { h } from "./dom.js";
-import { clock, money } from "./format.js";
+import { money, until } from "./format.js";
 import { limitFields, limitsFrom } from "./operations.js";
 import { stopPolling } from "./polling.js";
 import { present, redraw } from "./screen.js";
@@ -17,6 +17,10 @@ let timer = 0;
 
 export function openCreate() {
   stopPolling();
+  if (!may("write")) {
+    present(() => [back(), h("h1", { tabindex: -1 }, "New machine"), h("p", { class: "card soft" }, "Your key may look and not buy: somebody with the scope write can.")], "New machine", 60_000);
+    return;
+  }
   Object.assign(draft, { quote: null, refused: null, template: null, templateError: "", trouble: null, busy: false, lookedUp: "" });
   present(build, "New machine", 60_000);
   void readProducts();
@@ -37,9 +41,13 @@ async function readProducts() {
   redraw();
 }
 
+function back() {
+  return h("p", { class: "crumb" }, h("a", { href: "#/" }, "← Fleet"));
+}
+
 function build() {
   return [
-    h("p", { class: "crumb" }, h("a", { href: "#/" }, "← Fleet")),
+    back(),
     h("h1", { tabindex: -1 }, "New machine"),
     h("form", { class: "create", id: "create", novalidate: true, on: { input: described, change: described, submit: (/** @type {SubmitEvent} */ event) => void submit(event) } }, h("div", {}, what(), when(), more()), aside()),
   ];
@@ -62,7 +70,7 @@ function what() {
       field("GPUs", h("input", { name: "gpuNum", type: "number", min: 1, max: 8, value: 1 })),
       field("Disk, GB", h("input", { name: "rootfsSize", type: "number", min: 10, max: 1000, value: 60 })),
     ),
-    h("fieldset", { class: "choices" }, h("legend", {}, "Billing"), choice("billingMode", "spot", "Spot: cheaper; Novita may take it back", true), choice("billingMode", "onDemand", "On demand")),
+    h("fieldset", { class: "choices" }, h("legend", {}, "Billing"), choice("billingMode", "spot", "Spot: cheaper; Novita may take it away", true), choice("billingMode", "onDemand", "On demand")),
   );
 }
 
@@ -97,7 +105,7 @@ function more() {
     field("Region first", h("input", { name: "region", autocomplete: "off", placeholder: "the deployment's own order", maxlength: 64 })),
     h("fieldset", { class: "choices" }, h("legend", {}, "Placement"), choice("placement", "priority", "By region order", true), choice("placement", "cheapest", "The cheapest region")),
     field("At most, USD per GPU and hour", h("input", { name: "maxPricePerGpuHour", inputmode: "decimal", autocomplete: "off", placeholder: "no cap" })),
-    draft.fields.has("onReclaim") && field("If Novita takes a spot machine back", h("select", { name: "onReclaim" }, h("option", { value: "" }, "leave it off"), h("option", { value: "restart" }, "start it again"), h("option", { value: "replace" }, "start it again, else buy another (its disk is lost)"))),
+    draft.fields.has("onReclaim") && field("If Novita takes a spot machine away", h("select", { name: "onReclaim" }, h("option", { value: "" }, "leave it off"), h("option", { value: "restart" }, "start it again"), h("option", { value: "replace" }, "start it again, else buy another (its disk is lost)"))),
     h("label", { class: "check" }, h("input", { type: "checkbox", name: "healthCheck" }), " Ready only when the application inside answers"),
     field("Webhook", h("input", { name: "webhookUrl", type: "url", autocomplete: "off", placeholder: "https://example.com/hook", maxlength: 2048 })),
     field("Tags", h("input", { name: "tags", autocomplete: "off", placeholder: "team=art, project=x" })),
@@ -106,9 +114,15 @@ function more() {
   );
 }
 
-/** @param {string} label @param {import("./dom.js").Child} input @param {...import("./dom.js").Child} more */
+/** With what was wrong about it, if the service said so. @param {string} label @param {HTMLElement} input @param {...import("./dom.js").Child} more */
 function field(label, input, ...more) {
-  return h("div", {}, h("label", { class: "field" }, h("span", {}, label), input), more);
+  const name = input.getAttribute("name") ?? "";
+  const fault = draft.trouble?.fields.find((one) => one.field.split(".")[0] === name);
+  if (fault) {
+    input.setAttribute("aria-invalid", "true");
+    input.setAttribute("aria-describedby", `${name}-fault`);
+  }
+  return h("div", {}, h("label", { class: "field" }, h("span", {}, label), input), fault && h("small", { class: "hint bad", id: `${name}-fault` }, fault.message), more);
 }
 
 /** @param {string} name @param {string} value @param {string} label @param {boolean} [first] */
@@ -121,8 +135,8 @@ function aside() {
     "aside", { class: "card quote", "aria-label": "Quote" },
     h("h2", {}, "What it would be"),
     h("div", { "aria-live": "polite", "aria-busy": String(draft.quoting) }, quoted()),
-    draft.trouble && [errorNote(draft.trouble), fieldErrors(draft.trouble)],
-    h("button", { type: "submit", class: "go wide", disabled: draft.busy }, draft.busy ? "Buying…" : "Buy it"),
+    draft.trouble && [errorNote(draft.trouble), fieldErrors(draft.trouble.fields.filter((one) => !isShownAtField(one.field)))],
+    h("button", { type: "submit", class: "go wide", disabled: draft.busy }, draft.busy ? "Buying…" : draft.quote ? `Buy it for ${money(hourly(draft.quote))} per hour` : "Buy it"),
     h("p", { class: "soft small" }, "It is bought within seconds if there is room, and else as soon as there is; its page shows which."),
   );
 }
@@ -137,20 +151,45 @@ function quoted() {
 }
 
 /** @param {Quote} quote */
+function hourly(quote) {
+  return quote.perHourUsd ?? quote.pricePerHour;
+}
+
+/** @param {Quote} quote */
 function offer(quote) {
-  const hour = quote.perHourUsd ?? quote.pricePerHour;
+  const hour = hourly(quote);
   const day = quote.perDayUsd ?? String(Number(hour) * 24);
+  const stop = quote.expiry?.stopAt;
   return [
     h("p", { class: "price" }, h("b", {}, money(hour)), " per hour", h("small", {}, `${money(day)} a day${quote.gpuNum > 1 ? `; ${money(quote.pricePerGpuHour)} for each of ${quote.gpuNum} GPUs` : ""}`)),
     h("p", {}, `${quote.productName} in ${quote.region}, ${BILLING[quote.billingMode] ?? quote.billingMode}`),
-    quote.expiry?.stopAt && h("p", { class: "soft small" }, `Stops ${clock(quote.expiry.stopAt)} at the latest`),
-    regionList(quote.regions),
+    stop && h("p", { class: "soft small" }, `Stops ${until(stop)} if it runs at once: ${money((Number(hour) * Math.max(0, Date.parse(stop) - Date.now())) / 3_600_000)} until then`),
+    regionList(quote.regions, pricesIn(quote)),
   ];
 }
 
-/** @param {Record<string, string>} regions */
-function regionList(regions) {
-  return h("ul", { class: "regions" }, Object.entries(regions).map(([region, reason]) => h("li", { "data-key": region }, h("span", { class: `pill ${reason === "OFFERED" ? "ok" : "off"}` }, regionReason(reason)), ` ${region}`)));
+/** What the cheapest machine of each region costs for a GPU and hour. @param {Quote} quote */
+function pricesIn(quote) {
+  /** @type {Record<string, number>} */
+  const prices = { [quote.region]: Number(quote.pricePerGpuHour) };
+  for (const one of quote.alternatives) prices[one.region] = Math.min(prices[one.region] ?? Infinity, Number(one.pricePerGpuHour));
+  return prices;
+}
+
+/** @param {Record<string, string>} regions @param {Record<string, number>} [prices] */
+function regionList(regions, prices = {}) {
+  return h(
+    "ul", { class: "regions" },
+    Object.entries(regions).map(([region, reason]) => {
+      const price = prices[region];
+      return h("li", { "data-key": region }, h("span", {}, region), h("span", { class: `pill ${reason === "OFFERED" ? "ok" : "off"}` }, price === undefined ? regionReason(reason) : `from ${money(price)}`));
+    }),
+  );
+}
+
+/** What is wrong with the limits stands beside the button, all else at its field. @param {string} name */
+function isShownAtField(name) {
+  return Boolean(formElement()?.querySelector(`[name="${CSS.escape(name.split(".")[0] ?? "")}"]`));
 }
 
 function formElement() {
@@ -255,4 +294,5 @@ async function submit(event) {
     draft.busy = false;
   }
   redraw();
+  /** @type {HTMLElement | null} */ (element.querySelector("[aria-invalid]"))?.focus();
 }

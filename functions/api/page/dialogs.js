@@ -41,7 +41,7 @@ export function openDialog({ title, body, confirm, danger = false, work }) {
             close();
           } catch (error) {
             if (!(error instanceof Refused)) throw error;
-            show(trouble, errorNote(error), fieldErrors(error));
+            show(trouble, errorNote(error), fieldErrors(error.fields));
           } finally {
             button.disabled = false;
           }
@@ -62,8 +62,8 @@ export function openDialog({ title, body, confirm, danger = false, work }) {
   dialog.showModal();
 }
 
-/** @param {Refused} error */
-export function fieldErrors(error) {
-  if (!error.fields.length) return null;
-  return h("ul", { class: "small" }, error.fields.map((one) => h("li", {}, h("b", {}, one.field), ": ", one.message)));
+/** @param {Refused["fields"]} fields */
+export function fieldErrors(fields) {
+  if (!fields.length) return null;
+  return h("ul", { class: "small" }, fields.map((one) => h("li", {}, h("b", {}, one.field), ": ", one.message)));
 }

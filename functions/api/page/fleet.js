@@ -6,8 +6,8 @@ import { money, plural, since } from "./format.js";
 import { fleet, readFleet } from "./instances.js";
 import { askDelete, askStop } from "./operations.js";
 import { poll } from "./polling.js";
-import { present, redraw } from "./screen.js";
-import { actionsFor, BILLING, ends, ON_THE_WAY, perHour, soFar, STATUSES, statusPill, statusWord, timeElement, UP, why } from "./words.js";
+import { present, redraw, skeleton } from "./screen.js";
+import { actionsFor, BILLING, ends, ON_THE_WAY, perHour, soFar, STATUSES, statusPill, statusWord, timeElement, unseenSince, UP, why } from "./words.js";
 
 const EVERY_MS = 4000;
 const ROWS_AT_ONCE = 100;
@@ -70,7 +70,7 @@ function build() {
   return [
     heading(),
     view.error && trouble(view.error),
-    fleet.stale && h("p", { class: "note busy", role: "status" }, "Novita cannot be asked: what you see is what was known last."),
+    unseen(all),
     tiles(all),
     bar(shown.length),
     selected.size ? bulkBar() : null,
@@ -78,6 +78,15 @@ function build() {
     shown.length > view.rows && more(shown.length),
     !fleet.complete && fleet.total !== null && h("p", { class: "soft small", role: "status" }, `${fleet.all.size.toLocaleString("en-US")} of ${plural(fleet.total, "instance")} read so far`),
   ];
+}
+
+/** Machines that Novita has not shown for long: what is shown of them may be old. @param {Instance[]} all */
+function unseen(all) {
+  const times = all.flatMap((one) => (one.missingSince ? [] : unseenSince(one) ?? []));
+  const [oldest] = times.toSorted();
+  if (!oldest) return null;
+  const whose = times.length === 1 ? "One machine is" : `${times.length.toLocaleString("en-US")} machines are`;
+  return h("p", { class: "note busy", role: "status", "data-key": "unseen" }, `Novita has not answered for a while: ${whose} shown as last seen, up to ${since(oldest)} ago.`);
 }
 
 function heading() {
@@ -91,10 +100,6 @@ function heading() {
 /** @param {Refused} error */
 function trouble(error) {
   return h("div", { class: "note bad", role: "alert" }, error.message, fleet.loadedAt ? ` What you see is ${since(new Date(fleet.loadedAt).toISOString())} old.` : "", error.requestId && h("span", { class: "soft small" }, " request ", h("code", {}, error.requestId)));
-}
-
-function skeleton() {
-  return h("div", { class: "skeleton", "aria-hidden": "true" }, [1, 2, 3, 4].map(() => h("div")));
 }
 
 function firstVisit() {
@@ -124,7 +129,7 @@ function tiles(all) {
     bad ? tile("Failed or missing", bad, "bad") : null,
     tile("Per hour", money(hourly)),
     spending.today !== null ? tile("Today (UTC)", money(spending.today)) : null,
-    budget ? tile(`${budget.name}: this ${budget.period}, of ${money(budget.limitUsd)}`, money(budget.spentUsd)) : null,
+    budget ? tile(`This ${budget.period}, of ${money(budget.limitUsd)}`, money(budget.spentUsd), Number(budget.spentUsd) >= Number(budget.limitUsd) ? "bad" : "") : null,
   );
 }
 
@@ -238,11 +243,12 @@ function row(one, chooses) {
   const [first, ...rest] = ends(one);
   const tags = Object.entries(one.tags ?? {}).map(([name, value]) => `${name}: ${value}`).join(" · ");
   const hourly = perHour(one);
+  const seen = one.missingSince ? null : unseenSince(one);
   return h(
     "tr", { "data-key": one.instanceId, class: one.status === "terminated" ? "over" : "" },
     chooses && h("td", { class: "tick" }, h("input", { type: "checkbox", "aria-label": `Select ${one.name}`, checked: selected.has(one.instanceId), on: { change: (/** @type {any} */ event) => select([one], event.target.checked) } })),
     h("td", { class: "name" }, h("a", { href: `#/instances/${encodeURIComponent(one.instanceId)}` }, one.name), tags && h("small", {}, tags)),
-    h("td", { class: "status" }, statusPill(one), h("small", {}, why(one))),
+    h("td", { class: "status" }, statusPill(one), h("small", {}, [why(one), seen && `as seen ${since(seen)} ago`].filter(Boolean).join("; "))),
     h("td", { class: "machine" }, `${one.productName ?? "unknown"}${one.gpuNum > 1 ? ` × ${one.gpuNum}` : ""}`, h("small", {}, [one.region, BILLING[one.billingMode] ?? one.billingMode].filter(Boolean).join(", "))),
     h("td", { class: "n age" }, timeElement(one.createdAt, since(one.createdAt))),
     h("td", { class: "n hourly", "data-label": "per hour" }, hourly === null ? "–" : money(hourly)),

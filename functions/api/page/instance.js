@@ -7,13 +7,14 @@ import { clock, duration, money, plural, since, until } from "./format.js";
 import { fleet, keep } from "./instances.js";
 import { actionButtons } from "./operations.js";
 import { poll, pollNow } from "./polling.js";
-import { present, redraw, screenWidth } from "./screen.js";
+import { present, redraw, screenWidth, skeleton } from "./screen.js";
 import { forgetChosen, timeline } from "./timeline.js";
-import { actorInWords, BILLING, ends, errorNote, eventInWords, faultInWords, ON_THE_WAY, perHour, regionReason, soFar, statusPill, statusWord, timeElement, why } from "./words.js";
+import { actorInWords, BILLING, endpoints, ends, errorNote, eventInWords, faultInWords, ON_THE_WAY, perHour, regionReason, soFar, statusPill, statusWord, timeElement, why } from "./words.js";
 
 const BUSY_MS = 2000;
 const CALM_MS = 5000;
 const WHOLE_MS = 30_000;
+const ENDED = ["deleting", "terminated"];
 
 /** @type {{ id: string, events: InstanceEvent[], operations: Operation[], deliveries: Delivery[], cost: InstanceCost | null, connection: Connection | null, error: Refused | null, seen: string, wholeAt: number }} */
 const state = { id: "", events: [], operations: [], deliveries: [], cost: null, connection: null, error: null, seen: "", wholeAt: 0 };
@@ -63,15 +64,15 @@ async function read(id) {
 function build() {
   const one = fleet.all.get(state.id);
   const back = h("p", { class: "crumb" }, h("a", { href: "#/" }, "← Fleet"));
-  if (!one) return [back, h("h1", { tabindex: -1 }, "Instance"), state.error ? errorNote(state.error) : h("p", { class: "soft", role: "status" }, "Reading…")];
+  if (!one) return [back, h("h1", { tabindex: -1 }, "Instance"), state.error ? errorNote(state.error) : [h("p", { class: "soft", role: "status" }, "Reading…"), skeleton()]];
   return [
     back,
-    h("div", { class: "head" }, h("div", {}, h("h1", { tabindex: -1 }, one.name, " ", statusPill(one)), h("p", { class: "soft why", role: "status", "data-key": "why" }, why(one))), h("div", { class: "buttons" }, actionButtons(one, redraw))),
+    h("div", { class: "head" }, h("div", {}, h("h1", { tabindex: -1 }, one.name, " ", statusPill(one)), h("p", { class: "soft why", role: "status", "data-key": "why" }, one.status === "failed" && one.error ? "" : why(one))), h("div", { class: "buttons" }, actionButtons(one, redraw))),
     state.error && errorNote(state.error),
     one.stale && h("p", { class: "note busy", role: "status" }, `Novita cannot be asked: this is how it was ${one.lastSyncedAt ? `${since(one.lastSyncedAt)} ago` : "when it was last seen"}.`),
     one.error && one.status === "failed" && failure(one),
     card("Timeline", "timeline", state.wholeAt ? timeline(one, state.events, state.cost?.intervals ?? [], screenWidth() - 38, redraw) : h("p", { class: "soft", role: "status" }, "Reading what happened…")),
-    h("div", { class: "columns" }, h("div", {}, card("Now", "now", now(one)), connectionCard(one), waitingCard(one)), h("div", {}, card("Machine", "machine", facts(one)), healthCard(one), costCard(one))),
+    h("div", { class: "columns" }, h("div", {}, card("Now", "now", now(one)), waitingCard(one), connectionCard(one), healthCard(one), !one.hasMachine && costCard(one)), h("div", {}, card("Machine", "machine", facts(one)), one.hasMachine && costCard(one))),
     state.wholeAt > 0 && card("Events", "events", eventTable()),
     state.operations.length > 0 && card("Operations", "operations", operationTable()),
     state.wholeAt > 0 && one.webhookUrl && card("Webhook deliveries", "deliveries", deliveryList()),
@@ -86,7 +87,7 @@ function card(title, key, ...content) {
 /** @param {Instance} one */
 function failure(one) {
   if (!one.error) return null;
-  return h("div", { class: "note bad", "data-key": "failure" }, h("p", {}, h("b", {}, faultInWords(one.error))), h("p", { class: "soft small" }, one.error.code, one.cleanup?.length ? `; ${plural(one.cleanup.length, "machine")} still to be given back` : "; no machine of it is billed"));
+  return h("div", { class: "note bad", "data-key": "failure" }, h("p", {}, h("b", {}, faultInWords(one.error))), h("p", { class: "soft small" }, one.error.code, one.cleanup?.length ? `; ${plural(one.cleanup.length, "machine")} still to be given back` : one.hasMachine ? "; its machine is stopped, and can be started again" : "; no machine of it is billed"));
 }
 
 /** @param {(import("./dom.js").Child)[][]} rows */
@@ -99,9 +100,9 @@ function now(one) {
   const endsAt = ends(one);
   const hourly = perHour(one);
   return list([
-    ...(one.portMappings ?? []).map((port) => [`${port.type} ${port.port}`, isSafeAddress(port.endpoint) ? h("a", { href: port.endpoint, target: "_blank", rel: "noopener noreferrer" }, port.endpoint) : h("code", {}, port.endpoint)]),
+    ...endpoints(one).map((port) => [`${port.type} ${port.port}`, isSafeAddress(port.endpoint) ? h("a", { href: port.endpoint, target: "_blank", rel: "noopener noreferrer" }, port.endpoint) : h("code", {}, port.endpoint)]),
     ["Cost so far", one.cost ? `${soFar(one.cost)}${hourly ? `, ${money(hourly)} per hour` : ""}` : hourly ? `${money(hourly)} per hour` : "–"],
-    ["Ends", endsAt.length ? endsAt.map((line) => h("span", { class: "line" }, line)) : "nothing ends it by itself"],
+    ...(ENDED.includes(one.status) ? [] : [["Ends", endsAt.length ? endsAt.map((line) => h("span", { class: "line" }, line)) : "nothing ends it by itself"]]),
     ...(one.recoveries ? [["Recovered", plural(one.recoveries, "time")]] : []),
     ...(one.lastUsedAt ? [["Last used", timeElement(one.lastUsedAt, `${since(one.lastUsedAt)} ago`)]] : []),
     ["Seen at Novita", one.lastSyncedAt ? timeElement(one.lastSyncedAt, `${since(one.lastSyncedAt)} ago`) : "not yet"],
@@ -138,7 +139,7 @@ function waitingCard(one) {
 
 /** @param {Instance} one */
 function connectionCard(one) {
-  if (!may("write") || !one.novitaInstanceId || one.missingSince || ["creating", "terminated", "deleting"].includes(one.status)) return null;
+  if (!may("write") || !one.hasMachine || one.missingSince || ["creating", "terminated", "deleting"].includes(one.status)) return null;
   const places = state.connection;
   const ask = async () => {
     try {
@@ -157,7 +158,7 @@ function connectionCard(one) {
     places
       ? [
           list(/** @type {[string, Place | undefined][]} */ ([["ssh", places.ssh], ["Jupyter", places.jupyter], ["Web terminal", places.webTerminal], ["Log of the system", { address: places.logs?.system }], ["Log of the application", { address: places.logs?.instance }]]).flatMap(([name, place]) => (place && Object.values(place).some(Boolean) ? [[name, placeLines(place)]] : []))),
-          h("div", { class: "buttons" }, h("button", { type: "button", on: { click: hide } }, "Hide")),
+          h("div", { class: "buttons below" }, h("button", { type: "button", on: { click: hide } }, "Hide")),
         ]
       : h("div", { class: "row between" }, h("p", { class: "soft" }, "Commands and passwords are fetched from Novita when you ask, and kept nowhere."), h("button", { type: "button", on: { click: () => void ask() } }, "Show connection")),
   );
@@ -209,7 +210,7 @@ function eventTable() {
     "details", { open: newest.length < 30 }, h("summary", {}, plural(newest.length, "event"), ", newest first"),
     h(
       "div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Events, newest first" },
-      h("table", { class: "small-table" }, h("caption", { class: "hidden" }, "Events"), h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "When"), h("th", { scope: "col" }, "What"), h("th", { scope: "col" }, "Status"), h("th", { scope: "col" }, "By"))), h("tbody", {}, newest.map((event) => h("tr", { "data-key": event.id }, h("td", { class: "when" }, timeElement(event.timestamp, clock(event.timestamp))), h("td", {}, eventInWords(event), h("small", {}, event.type)), h("td", {}, statusWord(event.status)), h("td", {}, actorInWords(event.actor)))))),
+      h("table", { class: "small-table" }, h("caption", { class: "hidden" }, "Events"), h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "When"), h("th", { scope: "col" }, "What"), h("th", { scope: "col", class: "wide-only" }, "Status"), h("th", { scope: "col" }, "By"))), h("tbody", {}, newest.map((event) => h("tr", { "data-key": event.id }, h("td", { class: "when" }, timeElement(event.timestamp, clock(event.timestamp))), h("td", {}, eventInWords(event), h("small", {}, event.type)), h("td", { class: "wide-only" }, statusWord(event.status)), h("td", {}, actorInWords(event.actor)))))),
     ),
   );
 }
@@ -245,7 +246,7 @@ function delivery(each) {
   };
   return h(
     "li", { "data-key": each.id },
-    h("div", { class: "row between" }, h("span", {}, h("span", { class: `pill ${kind}` }, each.state), ` ${each.eventType}, `, timeElement(each.createdAt, clock(each.createdAt)), each.nextAttemptAt ? `, next try ${until(each.nextAttemptAt)}` : ""), may("write") && h("button", { type: "button", "aria-label": `Send ${each.eventType} again`, on: { click: () => void replay() } }, "Send again")),
+    h("div", { class: "row between" }, h("span", {}, h("span", { class: `pill ${kind}` }, each.state), ` ${each.eventType}, `, timeElement(each.createdAt, clock(each.createdAt)), each.nextAttemptAt ? `, next try ${until(each.nextAttemptAt)}` : ""), may("write") && h("button", { type: "button", class: "slim", "aria-label": `Send ${each.eventType} again`, on: { click: () => void replay() } }, "Send again")),
     h("details", {}, h("summary", { class: "small" }, `${plural(each.attempts.length, "attempt")} to `, h("code", {}, each.url)), h("ol", { class: "small" }, each.attempts.map((one) => h("li", {}, timeElement(one.at, clock(one.at)), one.status ? `, answered ${one.status}` : "", one.tookMs !== undefined ? ` after ${one.tookMs} ms` : "", one.error ? `, ${one.error}` : "", one.answer && h("code", { class: "block" }, one.answer))))),
   );
 }

@@ -4,8 +4,8 @@ import { change, get } from "./api.js";
 
 const PAGE = 100;
 
-/** @type {{ all: Map<string, Instance>, total: number | null, complete: boolean, stale: boolean, loadedAt: number }} */
-export const fleet = { all: new Map(), total: null, complete: false, stale: false, loadedAt: 0 };
+/** @type {{ all: Map<string, Instance>, total: number | null, complete: boolean, loadedAt: number }} */
+export const fleet = { all: new Map(), total: null, complete: false, loadedAt: 0 };
 
 /** Where the next read of older ones goes on; null begins at the newest again. @type {string | null} */
 let older = null;
@@ -14,7 +14,7 @@ let met = new Set();
 
 export function forgetFleet() {
   fleet.all.clear();
-  Object.assign(fleet, { total: null, complete: false, stale: false, loadedAt: 0 });
+  Object.assign(fleet, { total: null, complete: false, loadedAt: 0 });
   older = null;
   met = new Set();
 }
@@ -63,7 +63,6 @@ async function readPage(cursor) {
   const page = await get(`/api/instances?limit=${PAGE}${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ""}`);
   for (const one of page.instances) keep(one);
   if (page.total !== undefined) fleet.total = page.total;
-  if (cursor === null) fleet.stale = page.stale ?? false;
   fleet.loadedAt = Date.now();
   return page;
 }

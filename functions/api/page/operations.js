@@ -144,7 +144,7 @@ function openLimits(one, onChange) {
     title: `When ${one.name} ends`,
     body: [
       h("p", { class: "soft" }, later ? `It stops at ${clock(later)}. ` : "", "Empty means no limit of its own."),
-      later ? h("fieldset", { class: "choices" }, h("legend", {}, "Let it run longer"), [1, 2, 4, 8].map((hours) => h("label", {}, h("input", { type: "radio", name: "longer", value: hours }), ` ${plural(hours, "hour")} more`))) : null,
+      later ? h("fieldset", { class: "choices inline" }, h("legend", {}, "Let it run longer"), [1, 2, 4, 8].map((hours) => h("label", {}, h("input", { type: "radio", name: "longer", value: hours }), ` ${plural(hours, "hour")} more`))) : null,
       ...limitFields(one.limits),
       h("label", { class: "check" }, h("input", { type: "checkbox", name: "protected", checked: one.protected }), " Protected: nobody and no limit deletes it"),
     ],

@@ -34,3 +34,8 @@ export function focusScreen() {
 export function screenWidth() {
   return main.clientWidth;
 }
+
+/** Where something will be, while it is read. */
+export function skeleton() {
+  return h("div", { class: "skeleton", "aria-hidden": "true" }, [1, 2, 3, 4].map(() => h("div")));
+}

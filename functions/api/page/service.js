@@ -5,7 +5,7 @@ import { openDialog, say } from "./dialogs.js";
 import { h } from "./dom.js";
 import { clock, duration, money, plural, since, until } from "./format.js";
 import { poll, pollNow } from "./polling.js";
-import { present, redraw } from "./screen.js";
+import { present, redraw, skeleton } from "./screen.js";
 import { errorNote, timeElement } from "./words.js";
 
 const EVERY_MS = 10_000;
@@ -34,7 +34,7 @@ async function read() {
 
 function build() {
   const head = h("h1", { tabindex: -1 }, "Service");
-  if (!state.status || !state.jobs || !state.caches) return [head, state.error ? errorNote(state.error) : h("p", { class: "soft", role: "status" }, "Reading…")];
+  if (!state.status || !state.jobs || !state.caches) return [head, state.error ? errorNote(state.error) : [h("p", { class: "soft", role: "status" }, "Reading…"), skeleton()]];
   return [
     h("div", { class: "head" }, head, may("admin") && h("div", { class: "buttons" }, pauseButton(state.status))),
     state.error && errorNote(state.error),
@@ -42,8 +42,9 @@ function build() {
     state.status.keyProven === false && h("p", { class: "note bad" }, "The Novita key is not proven: nothing is bought, and nothing that Novita does not find counts as gone."),
     state.status.comparisonError && h("p", { class: "note bad" }, `Novita's list could not be read: ${state.status.comparisonError.message}`),
     statusTiles(state.status),
-    h("div", { class: "columns" }, h("div", {}, circuitCard(), rateCard(state.status)), h("div", {}, queueCard(state.jobs), cacheCard(state.caches))),
+    h("div", { class: "columns" }, h("div", {}, circuitCard(), rateCard(state.status)), h("div", {}, queueCard(state.jobs))),
     deadCard(),
+    cacheCard(state.caches),
   ];
 }
 
@@ -92,7 +93,10 @@ function grid(caption, columns, rows) {
 
 function circuitCard() {
   const CALM = "CLOSED";
-  return part("Circuits to Novita", "circuits", grid("Circuits", ["Circuit", "State", "Failures", "Tries again"], state.circuits.map((one) => [one.name, h("span", { class: `pill ${one.state === CALM ? "ok" : one.state === "OPEN" ? "bad" : "busy"}` }, one.state === CALM ? "closed: calls go out" : one.state === "OPEN" ? "open: fails fast" : "half open: trying"), one.failures, one.openUntil ? until(one.openUntil) : "–"])));
+  return part(
+    "Circuits to Novita", "circuits",
+    h("ul", { class: "lines" }, state.circuits.map((one) => h("li", { class: "row between", "data-key": one.name }, h("span", {}, one.name, one.failures > 0 && h("span", { class: "soft small" }, `, ${plural(one.failures, "failure")} of late`), one.openUntil && h("span", { class: "soft small" }, `, tries again ${until(one.openUntil)}`)), h("span", { class: `pill ${one.state === CALM ? "ok" : one.state === "OPEN" ? "bad" : "busy"}` }, one.state === CALM ? "closed: calls go out" : one.state === "OPEN" ? "open: fails fast" : "half open: trying")))),
+  );
 }
 
 /** @param {ServiceStatus} status */
@@ -161,7 +165,7 @@ function letter(one) {
     });
   return h(
     "li", { "data-key": one.id },
-    h("div", { class: "row between" }, h("span", {}, h("span", { class: `pill ${one.redrivenAt ? "off" : "bad"}` }, one.redrivenAt ? "redriven" : "dead"), ` ${one.queue}, `, timeElement(one.diedAt, clock(one.diedAt)), `, after ${plural(one.attempts, "attempt")}`, one.instanceId && [", ", h("a", { href: `#/instances/${encodeURIComponent(one.instanceId)}` }, one.instanceId)]), may("admin") && !one.redrivenAt && h("button", { type: "button", "aria-label": `Redrive ${one.id}`, on: { click: redrive } }, "Redrive…")),
+    h("div", { class: "row between" }, h("span", {}, h("span", { class: `pill ${one.redrivenAt ? "off" : "bad"}` }, one.redrivenAt ? "redriven" : "dead"), ` ${one.queue}, `, timeElement(one.diedAt, clock(one.diedAt)), `, after ${plural(one.attempts, "attempt")}`, one.instanceId && [", ", h("a", { href: `#/instances/${encodeURIComponent(one.instanceId)}` }, one.instanceId)]), may("admin") && !one.redrivenAt && h("button", { type: "button", class: "slim", "aria-label": `Redrive ${one.id}`, on: { click: redrive } }, "Redrive…")),
     h("small", {}, `${one.reason.code}: ${one.reason.message}`),
     (one.error || one.body) && h("details", {}, h("summary", { class: "small" }, "More"), one.error && h("code", { class: "block" }, one.error), one.body && h("code", { class: "block" }, one.body)),
   );

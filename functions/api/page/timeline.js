@@ -2,13 +2,14 @@
 
 import { draw, h } from "./dom.js";
 import { clock, duration, exact, money } from "./format.js";
-import { actorInWords, eventInWords, statusWord, tone } from "./words.js";
+import { actorInWords, eventInWords, isTakenAway, statusWord, tone } from "./words.js";
 
 const LEFT = 92;
 const RIGHT = 14;
 const LANE = 34;
 const ENDED = ["terminated"];
 const START_MS = 600_000;
+const LETTER = 6.6; // how wide one is, about
 
 /** @typedef {{ from: number, to: number, label: string, kind: string }} Bar */
 /** @typedef {{ name: string, bars: Bar[] }} Lane */
@@ -35,7 +36,7 @@ export function timeline(one, events, intervals, width, onChange) {
   const end = Math.max(over ? Date.parse(last.timestamp) : Date.now(), begin + 1000);
   const spans = spansOf(begin, end);
   const span = spans.find((each) => each.key === chosen.span) ?? { key: "all", text: "All", from: begin, to: end };
-  const lanes = [statusLane(events, end), purchaseLane(events, end), ...machineLanes(events, intervals, end)];
+  const lanes = [statusLane(events, intervals, end), purchaseLane(events, end), ...machineLanes(events, intervals, end)];
   const selected = events.find((event) => event.sequence === chosen.sequence) ?? last;
   return h(
     "div", { class: "timeline" },
@@ -52,22 +53,33 @@ export function timeline(one, events, intervals, width, onChange) {
 /** What may be looked at more closely. @param {number} begin @param {number} end */
 function spansOf(begin, end) {
   const spans = [{ key: "all", text: "All", from: begin, to: end }];
-  if (end - begin > 3 * START_MS) spans.push({ key: "start", text: "First 10 min", from: begin, to: begin + START_MS });
+  if (end - begin > 1.5 * START_MS) spans.push({ key: "start", text: "First 10 min", from: begin, to: begin + START_MS });
   if (end - begin > 86_400_000) spans.push({ key: "day", text: "Last day", from: end - 86_400_000, to: end });
   if (end - begin > 3_600_000) spans.push({ key: "hour", text: "Last hour", from: end - 3_600_000, to: end });
   return spans;
 }
 
-/** @param {InstanceEvent[]} events @param {number} end @returns {Lane} */
-function statusLane(events, end) {
+/** @param {InstanceEvent[]} events @param {Interval[]} intervals @param {number} end @returns {Lane} */
+function statusLane(events, intervals, end) {
   const moves = events.filter((event) => event.type === `instance.${event.status}`);
-  const bars = moves.map((event, place) => {
+  const bars = moves.flatMap((event, place) => {
+    if (event.status === "terminated") return [];
     const next = moves[place + 1];
     const from = Date.parse(event.timestamp);
     const to = next ? Date.parse(next.timestamp) : end;
-    return { from, to, kind: tone(event.status), label: `${statusWord(event.status)}, ${duration(to - from)}` };
+    /** @param {string} word @param {number} begin @param {number} until @returns {Bar} */
+    const bar = (word, begin, until) => ({ from: begin, to: until, kind: isTakenAway(event) ? "bad" : tone(event.status), label: `${word}, ${duration(until - begin)}` });
+    const pulled = event.status === "starting" && moves[place - 1]?.status === "creating" ? pullingSince(event, intervals, from, to) : null;
+    if (pulled) return [bar("starting", from, pulled), bar("pulling", pulled, to)];
+    return [bar(isTakenAway(event) ? "taken away" : statusWord(event.status), from, to)];
   });
-  return { name: "status", bars: bars.filter((_, place) => moves[place]?.status !== "terminated") };
+  return { name: "status", bars };
+}
+
+/** Novita bills a new machine from when it pulls the image. @param {InstanceEvent} event @param {Interval[]} intervals @param {number} from @param {number} to */
+function pullingSince(event, intervals, from, to) {
+  const times = intervals.filter((one) => one.novitaInstanceId === event.novitaInstanceId).map((one) => Date.parse(one.from));
+  return times.find((time) => time > from && time < to) ?? null;
 }
 
 /** From when a machine was looked for until it was bought, or until that was given up. @param {InstanceEvent[]} events @param {number} end @returns {Lane} */
@@ -155,18 +167,23 @@ function apart(events, x) {
 
 /** @param {Lane} lane @param {number} y @param {(time: number) => number} x @param {number} from @param {number} end */
 function laneOf(lane, y, x, from, end) {
+  const shown = lane.bars.filter((bar) => bar.to >= from && bar.from <= end);
   return draw(
     "g", {},
     draw("text", { x: 0, y: y + 16 }, lane.name),
-    lane.bars.filter((bar) => bar.to >= from && bar.from <= end).map((bar) => {
+    shown.map((bar, place) => {
       const left = x(bar.from);
       const width = Math.max(2, x(bar.to) - left - 1);
-      const fits = bar.label.length * 6.6 + 12 < width;
+      const room = bar.label.length * LETTER + 12;
+      const fits = room < width;
+      const next = shown[place + 1];
+      const beside = !fits && lane.name !== "status" && left + width + room < (next ? x(next.from) : x(end));
       return draw(
         "g", { class: `bar-${bar.kind}` },
         draw("title", {}, bar.label),
         draw("rect", { x: left, y, width, height: 22, rx: Math.min(4, width / 2) }),
-        fits ? draw("text", { class: "inside", x: left + 7, y: y + 15 }, bar.label) : null,
+        fits && draw("text", { class: "inside", x: left + 7, y: y + 15 }, bar.label),
+        beside && draw("text", { x: left + width + 7, y: y + 15 }, bar.label),
       );
     }),
   );

@@ -74,6 +74,8 @@ interface Instance {
   lastSyncedAt?: string;
   missingSince?: string;
   nextCheckAt?: string;
+  givesUpAt?: string;
+  hasMachine?: boolean;
   stale?: boolean;
   spot?: { status: string; reclaimTime?: string };
   webhookUrl?: string;
@@ -101,7 +103,6 @@ interface InstancesPage {
   instances: Instance[];
   total?: number;
   nextCursor?: string;
-  stale?: boolean;
 }
 
 interface InstanceEvent {

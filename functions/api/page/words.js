@@ -12,8 +12,10 @@ const TONES = {
 export const STATUSES = Object.keys(TONES);
 export const UP = ["running", "health_checking", "ready"];
 export const ON_THE_WAY = ["creating", "starting", "migrating"];
-const STARTABLE = ["stopped", "exited"];
+const STARTABLE = ["stopped", "exited", "failed"];
 const STOPPABLE = ["starting", "running", "health_checking", "ready", "migrating"];
+const SEEN = ["starting", "running", "health_checking", "ready", "migrating", "stopping", "stopped", "exited"];
+const UNSEEN_MS = 180_000;
 const BILLED = ["starting", "running", "health_checking", "ready", "migrating", "stopping"];
 
 /** @param {string} status */
@@ -36,9 +38,10 @@ export function statusPill(one) {
 export function actionsFor(one) {
   const ended = one.status === "terminated" || one.status === "deleting";
   const missing = Boolean(one.missingSince);
+  const going = one.cleanup?.some((task) => task.action === "delete") ?? false;
   return {
-    start: !missing && (STARTABLE.includes(one.status) || (one.status === "failed" && Boolean(one.novitaInstanceId))),
-    stop: STOPPABLE.includes(one.status),
+    start: !missing && !going && Boolean(one.hasMachine) && STARTABLE.includes(one.status),
+    stop: STOPPABLE.includes(one.status) || Boolean(one.recovering),
     restart: !missing && UP.includes(one.status),
     extend: !ended,
     remove: !ended && !one.protected,
@@ -50,6 +53,17 @@ export function perHour(one) {
   if (one.cost) return Number(one.cost.perHourUsd);
   if (!one.pricePerGpuHour || !BILLED.includes(one.status)) return null;
   return Number(one.pricePerGpuHour) * one.gpuNum;
+}
+
+/** Its addresses, while something may answer there. @param {Instance} one */
+export function endpoints(one) {
+  return UP.includes(one.status) ? (one.portMappings ?? []).filter((port) => port.endpoint) : [];
+}
+
+/** Since when Novita has not shown its machine, if that is longer ago than two sweeps can take. @param {Instance} one */
+export function unseenSince(one) {
+  if (!one.lastSyncedAt || !one.hasMachine || !SEEN.includes(one.status)) return null;
+  return Date.now() - Date.parse(one.lastSyncedAt) > UNSEEN_MS ? one.lastSyncedAt : null;
 }
 
 /** @type {Record<string, string>} */
@@ -101,10 +115,10 @@ export function why(one) {
     return one.cleanup?.length ? `${text}; its machine is being given back` : text;
   }
   if (one.recovering) return `taken away by Novita ${since(one.recovering.since)} ago; ${one.recovering.action === "replace" ? "another is being found" : "being started again"}`;
-  if (one.spot?.reclaimTime && one.status !== "terminated") return `Novita takes it back ${until(one.spot.reclaimTime)}`;
+  if (one.spot?.reclaimTime && one.status !== "terminated") return `Novita takes it away ${until(one.spot.reclaimTime)}`;
   if (one.waitingFor) return `${faultInWords(one.waitingFor)}${one.nextCheckAt ? `; next try ${until(one.nextCheckAt)}` : ""}`;
   if (one.statusError) return one.statusError;
-  if (one.endedBy && ["stopped", "exited", "terminated", "stopping", "deleting"].includes(one.status)) return ENDED_BY[one.endedBy] ?? one.endedBy;
+  if (one.endedBy && one.endedBy !== "user" && ["stopped", "exited", "terminated", "stopping", "deleting"].includes(one.status)) return ENDED_BY[one.endedBy] ?? one.endedBy;
   if (one.status === "creating") return "looking for a machine to buy";
   if (one.status === "starting") return one.novitaStatus === "pulling" ? "pulling the image" : "on its way up";
   if (one.status === "health_checking") return "runs; the application inside is being asked";
@@ -115,7 +129,7 @@ export function why(one) {
 /** @type {Record<string, string>} */
 export const ENDED_BY = {
   user: "by hand", lifetime: "its time was over", idle: "it was idle", stopped_too_long: "it was stopped for too long",
-  budget: "a budget was spent", reclaim: "Novita took it back", failure: "it failed", vanished: "it vanished at Novita",
+  budget: "a budget was spent", reclaim: "Novita took it away", failure: "it failed", vanished: "it vanished at Novita",
   novita: "by somebody at Novita",
 };
 
@@ -124,6 +138,7 @@ export function ends(one) {
   /** @type {string[]} */
   const lines = [];
   if (one.status === "terminated" || one.status === "deleting") return lines;
+  if (one.givesUpAt && ["creating", "starting", "health_checking"].includes(one.status)) lines.push(`gives up ${until(one.givesUpAt)}`);
   if (one.expiry?.stopAt && !["stopped", "exited", "failed"].includes(one.status)) lines.push(`stops ${until(one.expiry.stopAt)}`);
   if (one.expiry?.deleteAt) lines.push(one.protected ? `protected; else deleted ${until(one.expiry.deleteAt)}` : `deleted ${until(one.expiry.deleteAt)}`);
   else if (one.protected) lines.push("protected");
@@ -131,17 +146,40 @@ export function ends(one) {
   return lines;
 }
 
+/** Whether Novita took the machine away, and not somebody there. @param {InstanceEvent} event */
+export function isTakenAway(event) {
+  return event.type === "instance.exited" && Boolean(event.reason?.startsWith("reclaimed"));
+}
+
 /** What happened, as a sentence. @param {InstanceEvent} event */
 export function eventInWords(event) {
   const started = event.type === "instance.starting" && (event.operationId || event.reason);
-  const text = started ? "told to start" : EVENTS[event.type] ?? event.type.replace(".", " ").replaceAll("_", " ");
+  const again = event.type === "instance.creating" && event.sequence > 1;
+  if (isTakenAway(event)) return "taken away by Novita";
+  const text = started ? "told to start" : again ? "another machine is looked for" : EVENTS[event.type] ?? event.type.replace(".", " ").replaceAll("_", " ");
   const regions = regionsInWords(regionsIn(event.data));
+  const changed = changesInWords(event.data);
+  if (changed) return `${text}: ${changed}`;
   const more = [event.error?.message ?? REASONS[event.reason ?? ""] ?? event.reason, event.type === "instance.creating" || event.type === "instance.starting" ? regions : ""];
   return [text, ...more.filter(Boolean)].join("; ");
 }
 
+/** @param {Record<string, unknown> | undefined} data */
+function changesInWords(data) {
+  const names = Array.isArray(data?.changed) ? data.changed.map(String) : [];
+  const changes = /** @type {Record<string, { from?: unknown, to?: unknown } | undefined>} */ (data?.changes ?? {});
+  return names
+    .map((name) => {
+      const change = changes[name];
+      if (!change || [change.from, change.to].some((value) => value && typeof value === "object")) return name;
+      if (change.to === null || change.to === undefined) return `${name} removed`;
+      return change.from === null || change.from === undefined ? `${name} ${change.to}` : `${name} ${change.from} → ${change.to}`;
+    })
+    .join(", ");
+}
+
 /** @type {Record<string, string>} */
-const REASONS = { imported: "a machine of Novita's was taken over" };
+const REASONS = { replaced: "", recovery: "to bring it back", imported: "a machine of Novita's was taken over" };
 
 /** @type {Record<string, string>} */
 const EVENTS = {
@@ -161,7 +199,7 @@ const EVENTS = {
   "instance.found": "found again",
   "instance.updated": "changed",
   "instance.expiring": "its time is nearly over",
-  "instance.reclaim_notified": "Novita will take it back",
+  "instance.reclaim_notified": "Novita will take it away",
   "instance.machine_error": "its machine reports an error",
   "startup.initiated": "start asked for",
   "startup.completed": "start completed",

@@ -6,13 +6,13 @@ import os
 import re
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ostler.cli.arguments import one_instance, pass_session
 from ostler.cli.session import FAILED, NOT_ALLOWED, UNAVAILABLE, Session, fail, json_option, say
-from ostler.cli.words import clock_time
+from ostler.cli.words import clock_time, happened
 
 if TYPE_CHECKING:
     from ostler.models import Event
@@ -135,9 +135,7 @@ def _follow(session: Session, instance_id: str) -> None:
 
 
 def _line(one: Event) -> str:
-    fault: Any = one.get("error")
-    words = fault["message"] if fault else one.get("reason", "")
-    return f"{clock_time(one['timestamp'])}  {one['type']:26}  {one['actor']:12}  {words}".rstrip()
+    return f"{clock_time(one['timestamp'])}  {one['type']:26}  {one['actor']:12}  {happened(one)}".rstrip()
 
 
 COMMANDS = (ssh, logs, events)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import contextmanager, suppress
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -11,13 +12,12 @@ import click
 
 from ostler.cli.arguments import Duration, Pair, complete_products, pass_session, timeout_option
 from ostler.cli.session import INTERRUPTED, UNAVAILABLE, Session, json_option, say, yes_option
-from ostler.cli.tables import table
-from ostler.cli.words import clock_time, reason, usd
+from ostler.cli.words import UP, ago, clock_time, in_words, reason, usd
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
-    from ostler.models import Instance, Quote
+    from ostler.models import Instance, Product, Quote
 
 _QUOTE_SECONDS = 3.0  # who wants to buy waits no longer for a price
 
@@ -47,6 +47,7 @@ _WANTED = (
     click.option("--stop-at", help="Stop it at this time: 2026-01-31T18:00:00Z."),
     click.option("--delete-at", help="Delete it at this time."),
     click.option("--idle-stop-after", type=Duration(), help="Stop it when unused for so long."),
+    click.option("--idle-gpu-below", type=float, help="Unused only if its GPUs are below this percentage."),
     click.option("--delete-after-stopped", type=Duration(), help="Delete it when stopped for so long."),
 )
 
@@ -82,7 +83,8 @@ def _wanted_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def create(session: Session, /, name: str, product: str, template: str, **options: Any) -> None:
     """Buy a machine: says the price, asks, buys once."""
     wanted = _wanted_fields(options)
-    _show_price(session, product, wanted)
+    with _closest_named(session, product):
+        _show_price(session, product, wanted)
     session.confirm(f"Buy it from {session.target.url}?")
     fields = {**wanted, **_other_fields(options)}
     made = _buy(session, name, product, template, fields, options["idempotency_key"] or str(uuid4()))
@@ -95,7 +97,7 @@ def create(session: Session, /, name: str, product: str, template: str, **option
 
     one = {"instanceId": made["instanceId"], "name": name}
     found = wait(session, one, "up", options["timeout"], ready_by=made["estimatedReadyTime"])
-    session.show(found, endpoints(found))
+    session.show(found, endpoints(found) or [found["instanceId"]])
 
 
 def _buy(session: Session, name: str, product: str, template: str, fields: dict[str, Any], key: str) -> Any:
@@ -122,6 +124,7 @@ def _wanted_fields(options: dict[str, Any]) -> dict[str, Any]:
         "stopAt": options["stop_at"],
         "deleteAt": options["delete_at"],
         "idleStopAfter": options["idle_stop_after"],
+        "idleGpuBelow": options["idle_gpu_below"],
         "deleteAfterStopped": options["delete_after_stopped"],
     }
     return _given(
@@ -152,6 +155,32 @@ def _other_fields(options: dict[str, Any]) -> dict[str, Any]:
     ) | ({"healthCheck": {}} if options["health_check"] else {})
 
 
+@contextmanager
+def _closest_named(session: Session, product: str) -> Iterator[None]:
+    """Who mistypes a product is shown what it may have meant."""
+    from ostler.errors import OstlerError, ProductNotFound
+
+    try:
+        yield
+    except ProductNotFound as error:
+        with suppress(OstlerError):
+            error.details["closest"] = _closest(session.client.products(), product)
+        raise
+
+
+def _closest(products: Sequence[Product], wanted: str) -> str:
+    from difflib import get_close_matches
+
+    prices: dict[str, Decimal] = {}
+    for one in products:
+        price = Decimal(one.get("spotPricePerGpuHour") or one.get("pricePerGpuHour") or 0)
+        if one["available"] and price:
+            prices[one["name"]] = min(price, prices.get(one["name"], price))
+    by_words = {name.lower(): name for name in prices}
+    found = get_close_matches(wanted.lower(), by_words, n=3, cutoff=0.4)
+    return ", ".join(f"{by_words[one]} (${usd(prices[by_words[one]])})" for one in found)
+
+
 def _given(fields: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value not in (None, [], {})}
 
@@ -179,17 +208,20 @@ def _price_lines(told: Quote) -> list[str]:
     expiry: dict[str, Any] = {**told.get("expiry", {})}
     for name, word in (("stopAt", "stops"), ("deleteAt", "deleted")):
         if name in expiry:
-            lines.append(f"  {word} {clock_time(expiry[name])}")
+            left = max(0.0, -ago(expiry[name]))
+            cost = f"${hour * Decimal(left) / 3600:.2f} until then"
+            lines.append(f"  {word} {in_words(expiry[name])}, at {clock_time(expiry[name])}; {cost}")
     return lines
 
 
 def endpoints(one: Instance) -> list[str]:
-    """Where it answers, and how to get in."""
-    rows = [[f"{end['type']} {end['port']}", end["endpoint"]] for end in one.get("portMappings", [])]
-    if any(end["port"] == 22 for end in one.get("portMappings", [])):
+    """Where it answers and how to get in, while it is up."""
+    found = [end for end in one.get("portMappings", []) if end["endpoint"] and one["status"] in UP]
+    rows = [[f"{end['type']} {end['port']}", end["endpoint"]] for end in found]
+    if any(end["port"] == 22 for end in found):
         rows.append(["ssh", f"ostler ssh {shlex.quote(one['name'])}"])
     width = max((len(row[0]) for row in rows), default=0)
-    return [f"{what:{width}}  {where}" for what, where in rows] or [one["instanceId"]]
+    return [f"{what:{width}}  {where}" for what, where in rows]
 
 
 @click.command()
@@ -199,13 +231,23 @@ def endpoints(one: Instance) -> list[str]:
 @pass_session
 def quote(session: Session, /, product: str, **options: Any) -> None:
     """What a create would buy, and for how much. Buys nothing."""
-    told = session.client.quote(product, **_wanted_fields(options))
-    lines = _price_lines(told)
-    others = [
-        f"  else {one['region']}: ${usd(one['pricePerGpuHour'])} per GPU" for one in told["alternatives"]
+    with _closest_named(session, product):
+        told = session.client.quote(product, **_wanted_fields(options))
+    session.show(told, _price_lines(told) + _region_lines(told))
+
+
+def _region_lines(told: Quote) -> list[str]:
+    """Each region's answer, with the price of its cheapest machine where there is one."""
+    prices: dict[str, Decimal] = {told["region"]: Decimal(told["pricePerGpuHour"])}
+    for one in told["alternatives"]:
+        price = Decimal(one["pricePerGpuHour"])
+        prices[one["region"]] = min(price, prices.get(one["region"], price))
+    answers = told["regions"] or dict.fromkeys(prices, "OFFERED")
+    width = max(len(where) for where in answers)
+    return [
+        f"  {where:{width}}  {f'${usd(prices[where])} per GPU' if where in prices else reason(code)}"
+        for where, code in answers.items()
     ]
-    reasons = [f"  {where}: {reason(code)}" for where, code in told["regions"].items()]
-    session.show(told, lines + (reasons or others))
 
 
 @click.command()
@@ -227,7 +269,8 @@ def products(session: Session, name: str | None, on_demand: bool) -> None:
         cost = usd(price(one)) if price(one) else "-"
         machine = [str(one["cpuPerGpu"]), str(one["memoryPerGpu"]), ", ".join(one["regions"])]
         rows.append([one["name"], cost, *machine, "yes" if one["available"] else "no"])
-    session.show(found, table(rows, plain=session.plain, spare=["CPU", "GB"]))
+    none = f"Novita sells no product named {name!r}." if name else "Novita sells nothing now."
+    session.show_rows(found, rows, none, spare=["CPU", "GB"], numbers=["$/GPU/H", "CPU", "GB"])
 
 
 COMMANDS = (create, quote, products)

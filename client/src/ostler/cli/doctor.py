@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ostler.cli.arguments import pass_session
-from ostler.cli.session import FAILED, UNAVAILABLE, Session, json_option
+from ostler.cli.session import FAILED, UNAVAILABLE, Session, json_option, message_of
 from ostler.cli.words import ago, in_words, now, span, usd
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _examine(session: Session) -> Iterator[Check]:
     try:
         status = client.status()
     except ApiError as error:
-        yield Check("key", False, error.message)
+        yield Check("key", False, message_of(error))
         return
     yield Check("key", True, f"valid, with the scopes {', '.join(_scopes(client))}")
     yield from _novita(status)
@@ -136,8 +136,9 @@ def _novita(status: Status) -> Iterator[Check]:
 def _circuits(client: Ostler) -> Iterator[Check]:
     for one in client.circuits():
         closed = one["state"] == "CLOSED"
-        until = f" until {one['openUntil']}" if one.get("openUntil") else ""
-        words = "closed" if closed else f"{one['state'].lower()}{until}: calls to Novita are refused"
+        again = f"; tried again {in_words(one['openUntil'])}" if one.get("openUntil") else ""
+        state = one["state"].lower().replace("_", " ")
+        words = "closed" if closed else f"{state}: such calls to Novita are refused{again}"
         yield Check(f"circuit {one['name']}", closed, words, "CircuitOpen")
 
 
@@ -150,7 +151,9 @@ def _queues(client: Ostler) -> Iterator[Check]:
             words += f", the oldest {span(queue['oldestAgeSeconds'])} old"
         yield Check(f"queue {name}", not late, words, "WebhooksLate" if name == "webhook" else "StepsLate")
     dead = sum(queue["dead"] for queue in told["queues"].values())
-    yield Check("dead letters", not dead, f"{dead} that nobody has redriven", "DeadLetters")
+    yield Check(
+        "dead letters", not dead, f"{dead} that nobody has redriven" if dead else "none", "DeadLetters"
+    )
     lost = told["deadLettersNotStored"]
     if lost:
         yield Check("dead letters", False, f"{lost} could not be stored", "DeadLettersNotStored")
@@ -184,7 +187,7 @@ def _machines(status: Status) -> Iterator[Check]:
     ):
         number = status.get(field) or 0
         if isinstance(number, int):
-            yield Check(name, number == 0, f"{number or 'no'} {words}", alarm)
+            yield Check(name, number == 0, f"{number} {words}" if number else "none", alarm)
 
 
 def _purchases(status: Status) -> Iterator[Check]:

@@ -24,6 +24,7 @@ from ostler.cli.session import FAILED, Session, explain, fail, json_option, say,
 from ostler.cli.tables import table
 from ostler.cli.words import (
     COLOURS,
+    UP,
     ago,
     clock_time,
     duration_of,
@@ -88,6 +89,7 @@ def _table(session: Session, found: list[Instance]) -> list[str]:
         [why(one) for one in found],
         plain=session.plain,
         spare=["ID", "REGION", "COST", "ENDS", "PRODUCT"],
+        numbers=["AGE", "$/H", "COST"],
         colours=[(1, COLOURS.get(one["status"])) for one in found],
     )
 
@@ -185,17 +187,16 @@ def _facts(one: Instance) -> list[tuple[str, str]]:
         ("created", f"{clock_time(one['createdAt'])}, {in_words(one['createdAt'])}"),
         ("ready", f"{clock_time(one['readyAt'])}" if one.get("readyAt") else ""),
         ("per hour", f"${per_hour(one)}" if per_hour(one) != "-" else ""),
-        ("cost", f"${so_far(one)}" if one.get("cost") else ""),
+        ("cost", so_far(one, "$") if one.get("cost") else ""),
         ("limits", limits),
-        ("ends", ends(one) if one.get("expiry") else ""),
+        ("ends", ends(one).strip("-")),
         ("protected", "yes" if one.get("protected") else ""),
         ("webhook", one.get("webhookUrl", "")),
         ("owner", str(one.get("owner", ""))),
         ("tags", ", ".join(f"{key}={value}" for key, value in one.get("tags", {}).items())),
         ("seen", _seen(one)),
     ]
-    places = endpoints(one) if one.get("portMappings") else []
-    return facts + [("endpoint", line) for line in places]
+    return facts + [("endpoint", line) for line in endpoints(one)]
 
 
 def _seen(one: Instance) -> str:
@@ -258,9 +259,11 @@ def _wait_for_all(
     for one, told in done:
         left = f"{max(1, round(until - time.monotonic()))}s" if until else None
         found.append(wait(session, one, wanted, left, ready_by=told.get("estimatedReadyTime")))
-    places = endpoints(found[0]) if len(found) == 1 and found[0].get("portMappings") else []
-    alive = [f"{one['name']}\t{one['status']}" for one in found]
-    session.show(found if len(found) > 1 else found[0], places if wanted == "up" and places else alive)
+    places = endpoints(found[0]) if len(found) == 1 else []
+    session.show(
+        found if len(found) > 1 else found[0],
+        places or table([[one["name"], one["status"]] for one in found], plain=session.plain),
+    )
 
 
 @click.command()
@@ -289,11 +292,11 @@ def rm(session: Session, names: tuple[str, ...], release: bool, waits: bool, tim
 
 def _what_is_lost(one: Instance, release: bool) -> str:
     where = f" on {one['productName']}" if one.get("productName") else ""
-    cost = f" and has cost ${so_far(one)}" if one.get("cost") else ""
+    cost = f" and has cost {so_far(one, '$')}" if one.get("cost") else ""
     begin = f"{one['name']} is {one['status']}{where}, {span(ago(one['createdAt']))} old{cost}."
     if release:
         return f"{begin} Its machine stays at Novita, and goes on costing."
-    if one["status"] == "terminated" or not one.get("novitaInstanceId"):
+    if not one.get("hasMachine", bool(one.get("novitaInstanceId"))):
         return f"{begin} It has no machine, so nothing is lost."
     size = f" ({one['rootfsSize']} GB)" if one.get("rootfsSize") else ""
     kept = " Its network volumes stay." if one.get("networkVolumes") else ""
@@ -301,7 +304,7 @@ def _what_is_lost(one: Instance, release: bool) -> str:
 
 
 def _sum_of(chosen: list[Instance]) -> str:
-    running = sum(one["status"] in ("running", "health_checking", "ready") for one in chosen)
+    running = sum(one["status"] in UP for one in chosen)
     costs = [Decimal(one["cost"]["soFarUsd"]) for one in chosen if one.get("cost")]
     cost = f"; together they have cost ${usd(sum(costs))}" if costs else ""
     return f"{len(chosen)} in all, {running} of them running{cost}."
@@ -328,7 +331,7 @@ def wait_command(session: Session, name: str, wanted: str, timeout: str | None) 
     from ostler.cli.progress import wait
 
     found = wait(session, session.find(name), wanted, timeout)
-    session.show(found, endpoints(found) if found.get("portMappings") and wanted != "gone" else [])
+    session.show(found, endpoints(found))
 
 
 @click.command()
@@ -370,6 +373,7 @@ def _limits(one: Instance) -> str:
 @click.option("--stop-at", help="Stop it at this time.")
 @click.option("--delete-at", help="Delete it at this time.")
 @click.option("--idle-stop-after", type=Duration(), help="Stop it when unused for so long.")
+@click.option("--idle-gpu-below", type=float, help="Unused only if its GPUs are below this percentage.")
 @click.option("--delete-after-stopped", type=Duration(), help="Delete it when stopped for so long.")
 @click.option("--no-limits", is_flag=True, help="Remove its time limits.")
 @json_option
@@ -401,6 +405,7 @@ _LIMIT_OPTIONS = {
     "stopAt": "stop_at",
     "deleteAt": "delete_at",
     "idleStopAfter": "idle_stop_after",
+    "idleGpuBelow": "idle_gpu_below",
     "deleteAfterStopped": "delete_after_stopped",
 }
 

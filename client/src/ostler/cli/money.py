@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,6 +11,9 @@ from ostler.cli.arguments import complete_instances, pass_session
 from ostler.cli.session import USAGE, Session, fail, json_option, yes_option
 from ostler.cli.tables import table
 from ostler.cli.words import clock_time, usd
+
+if TYPE_CHECKING:
+    from ostler.models import Budget
 
 
 @click.command()
@@ -33,7 +37,8 @@ def cost(session: Session, name: str | None, since: str | None, until: str | Non
         groups, cursor = [*groups, *more["groups"]], more.get("nextCursor")
     rows = [[by.upper(), "USD"], *([one["key"] or "(none)", usd(one["amountUsd"])] for one in groups)]
     total = f"{told['from']} to {told['to']}: ${usd(told['totalUsd'])}{_estimated(told)}"
-    session.show({**told, "groups": groups}, [*table(rows, plain=session.plain), total])
+    lines = table(rows, plain=session.plain, numbers=["USD"]) if groups else []
+    session.show({**told, "groups": groups}, [*lines, total])
 
 
 def _cost_of_one(session: Session, name: str) -> None:
@@ -52,7 +57,8 @@ def _cost_of_one(session: Session, name: str) -> None:
             ]
         )
     total = f"${usd(told['totalUsd'])} so far{_estimated(told)}, ${usd(told['perHourUsd'])} per hour now"
-    session.show(told, [*(table(rows, plain=session.plain) if len(rows) > 1 else []), total])
+    lines = table(rows, plain=session.plain, numbers=["$/H", "USD"]) if told["intervals"] else []
+    session.show(told, [*lines, total])
 
 
 def _estimated(told: Any) -> str:
@@ -70,11 +76,22 @@ def budget() -> None:
 def list_budgets(session: Session) -> None:
     """All budgets."""
     found = session.client.budgets()
-    rows = [["NAME", "LIMIT", "SPENT", "PERIOD", "SCOPE", "THEN"]]
+    rows = [["NAME", "LIMIT", "SPENT", "%", "PERIOD", "SCOPE", "THEN"]]
     for one in found:
-        amounts = [usd(one["limitUsd"]), usd(one["spentUsd"])]
+        amounts = [usd(one["limitUsd"]), usd(one["spentUsd"]), _percent(one)]
         rows.append([one["name"], *amounts, one["period"], _scope_words(one["scope"]), one["action"]])
-    session.show(found, table(rows, plain=session.plain, spare=["PERIOD"]))
+    session.show_rows(
+        found,
+        rows,
+        "No budgets. Make one: ostler budget set --help",
+        spare=["PERIOD"],
+        numbers=["LIMIT", "SPENT", "%"],
+    )
+
+
+def _percent(one: Budget) -> str:
+    limit = Decimal(one["limitUsd"])
+    return f"{Decimal(one['spentUsd']) / limit * 100:.0f}" if limit else "-"
 
 
 def _scope_words(scope: Any) -> str:

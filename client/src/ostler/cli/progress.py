@@ -8,12 +8,13 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ostler.cli.session import FAILED, INTERRUPTED, Session, say
-from ostler.cli.words import DOING, ago, seconds_of, span, why
+from ostler.cli.words import COLOURS, DOING, ago, seconds_of, span, usd, why
 
 if TYPE_CHECKING:
     from ostler.models import Instance
     from ostler.waiting import Progress
 
+_FRAMES_PER_SECOND = 8
 _SIGN_OF_LIFE_SECONDS = 30.0  # between two lines that say nothing new
 
 
@@ -38,15 +39,23 @@ class Watch:
             self.silent_since = None
         if seen:
             if seen["status"] != self.status:
-                self._end_phase(now)
+                self.end_phase(now, _bought(seen) if self.status == "creating" else "")
                 self.status, self.phase_began = seen["status"], now
             self.waiting = why(seen)
         if not self.console:
             self._say_changes(now)
 
-    def _end_phase(self, now: float) -> None:
-        if self.status and self.console:
-            self.console.print(f"  {self.status:16}{span(now - self.phase_began)}", highlight=False)
+    def end_phase(self, now: float, more: str = "", *, well: bool = True) -> None:
+        """In a terminal what is over stays as a line."""
+        if not self.status or not self.console:
+            return
+        from rich.text import Text
+
+        plain = self.console.options.ascii_only
+        mark = ("+" if plain else "✔") if well else ("x" if plain else "✘")
+        line = Text.assemble((mark, "green" if well else "red"), f" {self.status:16}")
+        line.append(f"{span(now - self.phase_began):14}{more}".rstrip())
+        self.console.print(line, no_wrap=True, overflow="ellipsis")
 
     def _say_changes(self, now: float) -> None:
         told = f"{self.status} {'?' if self.silent_since else ''}{self.waiting.partition('; next try')[0]}"
@@ -55,7 +64,10 @@ class Watch:
             say(self.line())
 
     def line(self) -> str:
-        """`starting  12 s of about 1 min  bought; on its way up`"""
+        """`starting  12 s of about 1 min  on its way up`"""
+        return "  ".join(part for part in (self.status or "unknown", *self._since_and_why()) if part)
+
+    def _since_and_why(self) -> tuple[str, str]:
         now = time.monotonic()
         since = now - self.began
         time_words = span(since)
@@ -70,7 +82,7 @@ class Watch:
             words = f"no answer from the service for {span(now - self.silent_since)}, trying again"
         else:
             words = self.waiting or DOING.get(self.status, "")
-        return f"{self.status or 'unknown'}  {time_words}  {words}".rstrip()
+        return time_words, words
 
     def __rich__(self) -> Any:
         from rich.table import Table
@@ -79,9 +91,21 @@ class Watch:
         grid = Table.grid(padding=(0, 1))
         grid.add_column(no_wrap=True)
         grid.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
-        dots = "|/-\\"[int(time.monotonic() * 4) % 4]
-        grid.add_row(Text(dots), Text(self.line()))
+        frames = "|/-\\" if self.console.options.ascii_only else "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+        frame = frames[int(time.monotonic() * _FRAMES_PER_SECOND) % len(frames)]
+        since, words = self._since_and_why()
+        colour = COLOURS.get(self.status, "cyan")
+        line = Text.assemble((f"{self.status or 'unknown':16}", colour), f"{since}  ", (words, "dim"))
+        grid.add_row(Text(frame, style=colour), line)
         return grid
+
+
+def _bought(seen: Instance) -> str:
+    """What the wait for stock has ended with."""
+    if not seen.get("novitaInstanceId") or seen["status"] == "failed":
+        return ""
+    price = f"${usd(seen['pricePerGpuHour'])} per GPU and hour" if seen.get("pricePerGpuHour") else ""
+    return ", ".join(filter(None, (seen.get("productName"), seen.get("region"), price)))
 
 
 def _live(watch: Watch) -> Any:
@@ -91,7 +115,7 @@ def _live(watch: Watch) -> Any:
     from rich.live import Live
 
     watch.console = Console(stderr=True)
-    return Live(watch, console=watch.console, refresh_per_second=4, transient=True)
+    return Live(watch, console=watch.console, refresh_per_second=_FRAMES_PER_SECOND, transient=True)
 
 
 def wait(
@@ -111,7 +135,7 @@ def wait(
     try:
         with _live(watch):
             found = session.client.wait_until(instance_id, wanted, timeout=seconds, on_progress=watch.note)
-            watch._end_phase(time.monotonic())
+            watch.end_phase(time.monotonic())
     except KeyboardInterrupt:
         say(f"No longer waiting. {name} goes on all the same:")
         say(f"  follow  ostler wait {instance_id}")
@@ -119,10 +143,13 @@ def wait(
         say(f"  delete  ostler rm {instance_id}")
         raise SystemExit(INTERRUPTED) from None
     except InstanceFailed as failed:
-        say(str(failed))
+        watch.end_phase(time.monotonic(), well=False)
+        say(str(failed), "red")
         if failed.instance["status"] == "failed" and failed.instance.get("cleanup"):
             say("  Its machine is being given back.")
         say(f"  more  ostler events {instance_id}")
         raise SystemExit(FAILED) from None
-    say(f"{name} is {found['status']} after {span(time.monotonic() - watch.began)}.")
+    waited = time.monotonic() - watch.began
+    after = f" after {span(waited)}" if watch.status or waited >= 1 else ""
+    say(f"{name} is {found['status']}{after}.", COLOURS.get(found["status"]))
     return found

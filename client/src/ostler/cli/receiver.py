@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING, Any
 
 from ostler.cli.session import Session, say
-from ostler.cli.words import clock_time
+from ostler.cli.words import clock_time, happened
 from ostler.webhooks import NotGenuine, verify
 
 if TYPE_CHECKING:
@@ -57,7 +57,5 @@ def _take(request: BaseHTTPRequestHandler, session: Session, secrets: Sequence[s
 
 
 def _line(event: dict[str, Any]) -> str:
-    fault = event.get("error") or {}
-    words = fault.get("message") or event.get("reason") or ""
-    when = clock_time(event["timestamp"])
-    return f"{when}  {event['type']:26}  {event.get('instanceId', '-')}  {words}".rstrip()
+    when, whose = clock_time(event["timestamp"]), event.get("instanceId", "-")
+    return f"{when}  {event['type']:26}  {whose}  {happened(event)}".rstrip()

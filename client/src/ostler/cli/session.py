@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ostler.client import Ostler
     from ostler.config import Target
-    from ostler.errors import OstlerError
+    from ostler.errors import ApiError, OstlerError
     from ostler.models import Instance
 
 FAILED, USAGE, NOT_FOUND, NOT_ALLOWED, UNAVAILABLE, TOO_LONG, INTERRUPTED = 1, 2, 3, 4, 5, 124, 130
@@ -82,6 +82,24 @@ class Session:
         elif lines:
             click.echo("\n".join(lines))
 
+    def show_rows(
+        self,
+        value: Any,
+        rows: Sequence[Sequence[str]],
+        none: str,
+        *,
+        spare: Sequence[str] = (),
+        numbers: Sequence[str] = (),
+    ) -> None:
+        """A table, of which the first row is the head; `none` is said where there is nothing below it."""
+        from ostler.cli.tables import table
+
+        empty = len(rows) == 1
+        lines = table(rows, plain=self.plain, spare=spare, numbers=numbers)
+        self.show(value, [] if empty and not self.plain else lines)
+        if empty and not self.json:
+            say(none)
+
     def show_next(self, value: Any, line: str) -> None:
         """One of many that come one by one: a line each, for programs too."""
         click.echo(json.dumps(value, ensure_ascii=False) if self.json else line)
@@ -119,12 +137,12 @@ yes_option = click.option(
 )
 
 
-def say(text: str) -> None:
+def say(text: str, colour: str | None = None) -> None:
     """Progress and remarks, on stderr; in a terminal no word is broken at its edge."""
     if sys.stderr.isatty():
         width = get_terminal_size().columns
         text = "\n".join(_wrapped(line, width) for line in text.splitlines())
-    click.echo(text, err=True)
+    click.echo(click.style(text, fg=colour) if colour else text, err=True)
 
 
 def _wrapped(line: str, width: int) -> str:
@@ -157,7 +175,7 @@ def exit_code(error: Exception) -> int:
 
 # What can be done about an error, where its message does not say it.
 _TODO = {
-    "UNAUTHORIZED": "Which key is used: ostler config. Another one: ostler config set.",
+    "UNAUTHORIZED": "Which one is used: ostler config. Another one: ostler config set.",
     "FORBIDDEN": "This key lacks the scope for that: see ostler doctor.",
     "PRODUCT_NOT_FOUND": "What there is: ostler products",
     "NO_OPTIMAL_PRODUCT_ANY_REGION": "Other products: ostler products. Not spot: --on-demand.",
@@ -171,6 +189,14 @@ _TODO = {
 }
 
 
+# Where the service speaks to programs.
+_MESSAGE = {"UNAUTHORIZED": "The service does not take this key: it is wrong, or was revoked."}
+
+
+def message_of(error: ApiError) -> str:
+    return _MESSAGE.get(error.code, error.message)
+
+
 def explain(error: Exception) -> list[str]:
     """What happened, to which field, what to do, and what finds it in the log."""
     from ostler.cli.words import reason
@@ -182,11 +208,13 @@ def explain(error: Exception) -> list[str]:
         return [str(error), "  Is it running? Which address is used: ostler config"]
     if not isinstance(error, ApiError):
         return [str(error)]
-    lines = [f"{error.message}  {error.code}".rstrip()]
+    lines = [f"{message_of(error)}  {error.code}".rstrip()]
     lines += [f"  {field.get('field')}: {field.get('message')}" for field in error.fields]
     regions = error.details.get("regions")
     if isinstance(regions, dict):
         lines += [f"  {region}: {reason(str(code))}" for region, code in regions.items()]
+    if closest := error.details.get("closest"):
+        lines.append(f"  Closest: {closest}")
     if error.code in _TODO:
         lines.append(f"  {_TODO[error.code]}")
     if error.retry_after:

@@ -20,12 +20,13 @@ def table(
     *,
     plain: bool,
     spare: Sequence[str] = (),
+    numbers: Sequence[str] = (),
     colours: Sequence[tuple[int, str | None]] = (),
 ) -> list[str]:
     """The first row is the head. To a pipe: tabs, nothing cut or left out. To a terminal: what fits.
 
-    `spare` names columns that may be left out, the first one first; `notes` go below their rows; `colours`
-    are a column and a colour for each row.
+    `spare` names columns that may be left out, the first one first; `numbers` those that end at the right;
+    `notes` go below their rows; `colours` are a column and a colour for each row.
     """
     if plain:
         return ["\t".join(row) for row in rows]
@@ -34,14 +35,18 @@ def table(
     widths = _widths(rows, shown, room)
     lines = []
     for number, row in enumerate(rows):
-        cells = [_fit(row[column], width) for column, width in zip(shown, widths, strict=True)]
+        cells = [
+            _fit(row[column], width, right=rows[0][column] in numbers)
+            for column, width in zip(shown, widths, strict=True)
+        ]
         cells[-1] = cells[-1].rstrip()
         if number and number <= len(colours) and colours[number - 1][0] in shown:
             column, colour = colours[number - 1]
             cells[shown.index(column)] = click.style(cells[shown.index(column)], fg=colour)
-        lines.append((" " * _GAP).join(cells).rstrip())
+        line = (" " * _GAP).join(cells).rstrip()
+        lines.append(line if number else click.style(line, bold=True))
         if number and number <= len(notes) and notes[number - 1]:
-            lines.append(_fit(f"  {notes[number - 1]}", room).rstrip())
+            lines.append(click.style(_fit(f"  {notes[number - 1]}", room).rstrip(), dim=True))
     return lines
 
 
@@ -73,10 +78,11 @@ def _cells(text: str) -> int:
     return cell_len(text)
 
 
-def _fit(text: str, width: int) -> str:
+def _fit(text: str, width: int, *, right: bool = False) -> str:
     size = _cells(text)
     if size <= width:
-        return text + " " * (width - size)
+        space = " " * (width - size)
+        return space + text if right else text + space
     while _cells(text) > width - 1:
         text = text[:-1]
     return text + "…" + " " * (width - 1 - _cells(text))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import click
 
 from ostler.cli.arguments import one_instance, pass_session
 from ostler.cli.session import FAILED, NOT_ALLOWED, Session, fail, json_option, say
-from ostler.cli.tables import table
 
 
 @click.group()
@@ -30,7 +30,8 @@ def list_webhooks(session: Session, name: str) -> None:
         rows.append(
             [one["eventType"], one["state"], str(len(one["attempts"])), answer, one["id"], one["url"]]
         )
-    session.show(found, table(rows, plain=session.plain, spare=["URL", "LAST ANSWER"]))
+    none = f"Nothing was sent for {name}. Has it an address? ostler update {shlex.quote(name)} --webhook URL"
+    session.show_rows(found, rows, none, spare=["URL", "LAST ANSWER"])
 
 
 @webhooks.command()

@@ -15,7 +15,7 @@ COLOURS = {
 }  # fmt: skip
 DOING = {
     "creating": "a machine is being bought",
-    "starting": "bought; on its way up",
+    "starting": "on its way up",
     "running": "it runs",
     "health_checking": "it runs; the application inside is being asked",
     "ready": "the application inside answers",
@@ -36,7 +36,42 @@ REASONS = {
     "ROOTFS_SIZE_OUT_OF_BOUNDS": "not with such a disk",
     "NO_PRICE": "has no price",
     "UNKNOWN_CLUSTER": "not known",
+    "NOT_SOLD_IN_REGION": "not sold",
 }
+# What happened, where neither an error nor a reason says more.
+HAPPENED = {
+    "instance.creating": "a machine is looked for",
+    "instance.starting": "a machine is on its way up",
+    "instance.running": "it runs",
+    "instance.health_checking": "the application inside is being asked",
+    "instance.ready": "the application inside answers",
+    "instance.stopping": "told to stop",
+    "instance.stopped": "stopped",
+    "instance.exited": "stopped by Novita",
+    "instance.migrating": "Novita moves it to another host",
+    "instance.deleting": "told to go",
+    "instance.terminated": "gone",
+    "instance.found": "Novita shows it again",
+    "instance.expiring": "its time is nearly over",
+    "instance.failed": "it failed",
+    "startup.initiated": "a start was asked for",
+    "startup.completed": "it came up",
+    "recovery.started": "Novita took it away; it is being brought back",
+    "recovery.completed": "it is back",
+}
+# What stopped or ended it, where nobody here asked for it at that moment.
+ENDED_BY = {
+    "lifetime": "its time was over",
+    "idle": "nobody used it",
+    "stopped_too_long": "it was stopped for too long",
+    "budget": "a budget was spent",
+    "reclaim": "Novita took it away",
+    "failure": "it failed",
+    "vanished": "Novita did not find it any more",
+    "novita": "by somebody at Novita",
+}
+AT_REST = frozenset({"stopped", "exited", "terminated"})
+UP = frozenset({"running", "health_checking", "ready"})
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -94,11 +129,13 @@ def in_words(text: str) -> str:
 
 
 def usd(value: Any) -> str:
-    """At least two decimals, at most four; what is no number is shown as it is."""
+    """Two decimals, below a dollar up to four; what is no number is shown as it is."""
     try:
         amount = Decimal(str(value))
     except InvalidOperation:
         return str(value)
+    if abs(amount) >= 1:
+        return f"{amount:.2f}"
     text = f"{amount:.4f}"
     return text[:-2] if text.endswith("00") else text.rstrip("0") if text.endswith("0") else text
 
@@ -114,9 +151,10 @@ def per_hour(one: Any) -> str:
     return usd(Decimal(one["pricePerGpuHour"]) * one.get("gpuNum", 1))
 
 
-def so_far(one: Any) -> str:
+def so_far(one: Any, sign: str = "") -> str:
+    """`~0.31`: the tilde says that it is estimated."""
     cost = one.get("cost")
-    return ("~" if cost.get("estimated") else "") + usd(cost["soFarUsd"]) if cost else "-"
+    return ("~" if cost.get("estimated") else "") + sign + usd(cost["soFarUsd"]) if cost else "-"
 
 
 def ends(one: Any) -> str:
@@ -126,6 +164,8 @@ def ends(one: Any) -> str:
         for name, word in (("stopAt", "stops"), ("deleteAt", "deleted"))
         if name in expiry
     ]
+    if one.get("givesUpAt") and one["status"] in ("creating", "starting", "health_checking"):
+        found.append(f"gives up {in_words(one['givesUpAt'])}")
     return ", ".join(found) or "-"
 
 
@@ -134,11 +174,36 @@ def why(one: Any) -> str:
     if one.get("missingSince"):
         return f"Novita has not shown it for {span(ago(one['missingSince']))}"
     fault = one.get("error") or one.get("waitingFor")
+    if recovering := one.get("recovering"):
+        gone = f"Novita took it away {in_words(recovering['since'])}; it is being brought back"
+        return f"{gone}: {fault['message'].rstrip('.')}" if fault else gone
     if not fault:
-        return ""
+        return ENDED_BY.get(str(one.get("endedBy")), "") if one["status"] in AT_REST else ""
     again = one.get("nextCheckAt") if not one.get("error") else None
     told = reasons((fault.get("details") or {}).get("regions")) or str(fault["message"]).rstrip(".")
     return f"{told}; next try {in_words(again)}" if again and ago(again) <= -0.5 else told
+
+
+def happened(one: Any) -> str:
+    """What an event says, in one line."""
+    if fault := one.get("error"):
+        return str(fault["message"])
+    data = one.get("data") or {}
+    if changed := data.get("changed"):
+        return ", ".join(_changed(str(name), (data.get("changes") or {}).get(name)) for name in changed)
+    why = str(one.get("reason") or "")
+    if one["type"] == "instance.exited" and why.startswith("reclaimed"):
+        return "Novita took it away"
+    return "; ".join(part for part in (HAPPENED.get(one["type"], ""), why) if part)
+
+
+def _changed(name: str, change: Any) -> str:
+    if not isinstance(change, dict) or any(isinstance(value, dict) for value in change.values()):
+        return f"{name} changed"
+    if change.get("to") is None:
+        return f"{name} removed"
+    before = "" if change.get("from") is None else f"{change['from']} to "
+    return f"{name} {before}{change['to']}"
 
 
 def reason(code: str) -> str:
