@@ -37,9 +37,14 @@ from functions.shared.domain.market import MAX_ENV_KEY, MAX_ENV_VALUE, MAX_ENVS
 from functions.shared.domain.money.budgets import Budget, BudgetAction
 
 
+def like(*examples: str, **shape: str) -> dict[str, Any]:
+    """Shown to whoever fills it in."""
+    return {"json_schema_extra": {**shape, "examples": list(examples)}}
+
+
 def _shaped(pattern: str, *examples: str) -> dict[str, Any]:
     """What all of them look like, for whoever makes some up: one that does not is simply not found."""
-    return {"json_schema_extra": {"pattern": pattern, "examples": list(examples)}}
+    return like(*examples, pattern=pattern)
 
 
 _ULID = "[0-9A-HJKMNP-TV-Z]{26}"
@@ -531,7 +536,11 @@ Usd = Annotated[
 ]
 BudgetName = Annotated[
     str,
-    Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", description="Letters, digits, `.`, `_` and `-`"),
+    Path(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
+        description="Letters, digits, `.`, `_` and `-`",
+        **like("research"),
+    ),
 ]
 
 
