@@ -107,6 +107,7 @@ def test_each_example_of_what_is_read_finds_something(harness: Harness) -> None:
         "/api/products",
         "/api/templates/{template_id}",
         "/api/budgets/{budget_name}",
+        "/api/costs",
         "/api/webhooks/secret",
     }
     assert reads["/api/instances"][1].keys() == {"name", "tag", "owner"}
