@@ -36,10 +36,6 @@ def unit(nodeid: str) -> str:
     return "browser" if file.parent.name == "browser" else str(file)
 
 
-settings.register_profile("untimed", deadline=None)  # how long an example takes depends on who else is busy
-settings.load_profile("untimed")
-
-
 class Units(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types
     def _split_scope(self, nodeid: str) -> str:
         return unit(nodeid)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
@@ -37,9 +37,14 @@ from functions.shared.domain.market import MAX_ENV_KEY, MAX_ENV_VALUE, MAX_ENVS
 from functions.shared.domain.money.budgets import Budget, BudgetAction
 
 
+def like(*examples: str, **shape: str) -> dict[str, Any]:
+    """Shown to whoever fills it in."""
+    return {"json_schema_extra": {**shape, "examples": list(examples)}}
+
+
 def _shaped(pattern: str, *examples: str) -> dict[str, Any]:
     """What all of them look like, for whoever makes some up: one that does not is simply not found."""
-    return {"json_schema_extra": {"pattern": pattern, "examples": list(examples)}}
+    return like(*examples, pattern=pattern)
 
 
 _ULID = "[0-9A-HJKMNP-TV-Z]{26}"
@@ -49,15 +54,19 @@ DELIVERY_ID = _shaped(rf"^dlv_{_ULID}_[0-9]{{6}}(_op)?$", "dlv_01JGFJJZ00ABCDEFG
 _TEXT_ID = {"minLength": 1, "maxLength": 255, "pattern": r"^[\x21-\x7e]+$"}
 TEMPLATE_ID: dict[str, Any] = {**_TEXT_ID, "examples": ["107672"]}
 InstanceId = Annotated[str, Path(description="inst_ and a ULID", max_length=64, **INSTANCE_ID)]
-Cursor = Annotated[
-    str | None,
-    Query(
+
+
+def _cursor(longest: int) -> Any:
+    return Query(
         min_length=1,
-        max_length=500,
+        max_length=longest,
         description="`nextCursor` of the page before, of the same list",
-        **_shaped("^[A-Za-z0-9_-]{24,500}$"),
-    ),
-]
+        **_shaped(f"^[A-Za-z0-9_-]{{24,{longest}}}$"),
+    )
+
+
+Cursor = Annotated[str | None, _cursor(500)]
+GroupCursor = Annotated[str | None, _cursor(2000)]  # has the name of a group in it, as a tag's value
 IdempotencyKey = Annotated[
     str | None,
     Header(
@@ -162,24 +171,45 @@ TagKey = Annotated[str, _named(128), AfterValidator(_visible)]
 TagValue = Annotated[
     str, Field(max_length=256, json_schema_extra={"pattern": PRINTABLE}), AfterValidator(_printable)
 ]
-_MOST_TAGS = 20
-Tags = Annotated[
-    dict[TagKey, TagValue],
-    Field(max_length=_MOST_TAGS),
-    WithJsonSchema(
+
+
+def _tags_schema(most: int, *values: dict[str, Any]) -> WithJsonSchema:
+    text = {"type": "string", "maxLength": 256, "pattern": PRINTABLE}
+    return WithJsonSchema(
         {
             "type": "object",
-            "maxProperties": _MOST_TAGS,
+            "maxProperties": most,
             "propertyNames": {"type": "string", "minLength": 1, "maxLength": 128, "pattern": NOT_BLANK},
-            "additionalProperties": {"type": "string", "maxLength": 256, "pattern": PRINTABLE},
+            "additionalProperties": {"anyOf": [text, *values]} if values else text,
         }
-    ),
+    )
+
+
+_MOST_TAGS = 20
+_MOST_TAG_CHANGES = 40
+Tags = Annotated[dict[TagKey, TagValue], Field(max_length=_MOST_TAGS), _tags_schema(_MOST_TAGS)]
+TagChanges = Annotated[
+    dict[TagKey, TagValue | None],
+    Field(max_length=_MOST_TAG_CHANGES),
+    _tags_schema(_MOST_TAG_CHANGES, {"type": "null"}),
 ]
 TAG = r"^[^:][^:]*:"  # a name, and a value that may be empty
 Moment = Annotated[
     datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})
 ]
 PastMoment = Annotated[Moment, AfterValidator(_past)]
+
+
+def _day(value: Any) -> date:
+    try:
+        if isinstance(value, str) and re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
+            return date.fromisoformat(value)
+    except ValueError:
+        pass
+    raise ValueError("must be a day, like 2026-01-31")
+
+
+Day = Annotated[date, BeforeValidator(_day), WithJsonSchema({"type": "string", "format": "date"})]
 
 
 def _idle_duration(value: timedelta) -> timedelta:
@@ -304,7 +334,10 @@ class LimitsBody(Body):
     )
     deleteAt: Moment | None = None
     idleGpuBelow: float | None = Field(
-        default=None, gt=0, le=100, description="Percent: idle only if each GPU is below, by Novita's metrics"
+        default=None,
+        ge=0.01,
+        le=100,
+        description="Percent: idle only if each GPU is below, by Novita's metrics",
     )
 
     def asked(self) -> dict[str, Any]:
@@ -480,7 +513,7 @@ class UpdateBody(Body):
     model_config = _example(limits={"stopAfter": "8h"}, tags={"team": "art"})
 
     name: Name = ""
-    tags: dict[TagKey, TagValue | None] | None = Field(default=None, max_length=40)
+    tags: TagChanges | None = None
     limits: LimitsBody | None = None
     webhookUrl: WebAddress | None = None
     protected: bool = False
@@ -531,7 +564,11 @@ Usd = Annotated[
 ]
 BudgetName = Annotated[
     str,
-    Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", description="Letters, digits, `.`, `_` and `-`"),
+    Path(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
+        description="Letters, digits, `.`, `_` and `-`",
+        **like("research"),
+    ),
 ]
 
 
@@ -540,8 +577,24 @@ class TagScopeBody(Body):
     value: TagValue
 
 
+def _one_of_both(schema: dict[str, Any]) -> None:
+    key, tag = (schema["properties"][name]["anyOf"][0] for name in ("key", "tag"))
+    nothing = {"type": "null"}
+    either = {"key": {"key": key, "tag": nothing}, "tag": {"key": nothing, "tag": tag}}
+    for name in ("type", "properties", "additionalProperties"):
+        del schema[name]
+    schema["anyOf"] = [
+        {"type": "object", "properties": shapes, "required": [name], "additionalProperties": False}
+        for name, shapes in either.items()
+    ]
+
+
 class ScopeBody(Body):
     """One of both."""
+
+    model_config = ConfigDict(
+        strict=True, extra="forbid", allow_inf_nan=False, json_schema_extra=_one_of_both
+    )
 
     key: Annotated[str, Field(min_length=1, max_length=300, description="The id of an API key")] | None = None
     tag: TagScopeBody | None = None

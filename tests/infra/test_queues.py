@@ -3,6 +3,7 @@
 import pytest
 
 from functions.shared.domain.messages import MORE_DELIVERIES
+from local.paths import ROOT
 from tests.infra.template import QUEUES, Properties, Template
 
 
@@ -78,3 +79,24 @@ def _refused_plain(policy: Properties) -> str:
     assert statement["Effect"] == "Deny"
     assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
     return str(policy["Queues"][0]["Ref"])
+
+
+def test_what_the_reference_says_of_an_accounts_quota_follows_from_the_template(template: Template) -> None:
+    text = (ROOT / "docs" / "reference.md").read_text().partition("**Concurrency.**")[2].partition("\n")[0]
+    sources, functions = template.sources(), template.functions()
+    at_once = {name: source.get("ScalingConfig", {}) for name, source in sources.items()}
+    consumers = sum(one.get("MaximumConcurrency", 1) for one in at_once.values())  # the stream has one shard
+    hidden = {name: template.queue(name)["VisibilityTimeout"] for name in QUEUES}
+    tries = template.queue("create")["RedrivePolicy"]["maxReceiveCount"]
+
+    assert at_once["dead_letters"] == {"MaximumConcurrency": 2}
+    assert "announce" in at_once
+    assert {hidden[name] / functions[name]["Timeout"] for name in QUEUES} == {6}
+    assert f"With the default that is {consumers + 1} and what your callers need" in text  # and a sweep
+    assert "six times the function's timeout" in text
+    assert tries == 8
+    assert "after eight of those" in text
+    minutes = {name: tries * hidden[name] // 60 for name in QUEUES}
+    assert f"({minutes['create']} minutes in `create`, {minutes['webhook']} in `webhook`)" in text
+    assert minutes["create"] == max(minutes.values())
+    assert minutes["webhook"] == min(minutes.values())

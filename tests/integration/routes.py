@@ -16,6 +16,7 @@ REQUESTS: dict[tuple[str, str], tuple[str, Any]] = {
     ("POST", "/api/instances/start"): ("/api/instances/start", {"instanceName": "test"}),
     ("POST", "/api/instances/stop"): ("/api/instances/stop", {"instanceName": "test"}),
     ("POST", "/api/instances/delete"): ("/api/instances/delete", {"instanceName": "other"}),
+    ("PATCH", "/api/instances/{instance_id}"): ("/api/instances/{id}", {"tags": {"team": "b"}}),
     ("PUT", "/api/instances/{instance_id}/last-used"): ("/api/instances/{id}/last-used", {}),
     ("GET", "/api/budgets/{budget_name}"): ("/api/budgets/unknown", None),
     ("PUT", "/api/budgets/{budget_name}"): ("/api/budgets/all", {"limitUsd": "1000", "period": "month"}),
@@ -31,7 +32,7 @@ REQUESTS: dict[tuple[str, str], tuple[str, Any]] = {
 
 def routes() -> list[tuple[str, str]]:
     paths = app.get_openapi_schema().paths or {}
-    methods = ("get", "post", "put", "delete")
+    methods = ("get", "patch", "post", "put", "delete")
     return [
         (method.upper(), path) for path, item in paths.items() for method in methods if getattr(item, method)
     ]

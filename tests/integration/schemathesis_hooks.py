@@ -6,22 +6,31 @@ Only what already looks as it should is replaced, so that bad input stays bad.
 import json
 import os
 import re
+from datetime import date, timedelta
 from typing import Any
+from uuid import uuid4
 
 import schemathesis
 from hypothesis import strategies
+from schemathesis.generation.meta import CoverageScenario
 
 KNOWN: dict[str, Any] = json.loads(os.environ["OSTLER_KNOWN"])
 _ID = re.compile(r"(inst|op)_[0-9A-HJKMNP-TV-Z]{26}|dlv_[0-9A-HJKMNP-TV-Z]{26}_[0-9]{6}(_op)?")
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T")
-_CURSOR = re.compile(r"[A-Za-z0-9_-]{24,500}")
+_CURSOR = re.compile(r"[A-Za-z0-9_-]{24,2000}")
+_REGION = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+# How far apart they may be is more than a schema can tell.
+_DAYS = {"from": date.today() - timedelta(days=30), "to": date.today()}  # noqa: DTZ011  # any will do
 
 # Which addresses are public is more than a schema can tell.
 schemathesis.openapi.format("uri", strategies.just(KNOWN["url"]))
 
 
 @schemathesis.hook
-def before_call(_: Any, case: Any, __: Any) -> None:
+def before_call(_: Any, case: Any, sent: Any) -> None:
+    if _is_about_no_key(case):
+        sent["headers"] = {name: value for name, value in sent["headers"].items() if name != "Authorization"}
     change = "delete" if case.method == "DELETE" else case.operation.path.rpartition("/")[2]
     real = {**KNOWN["ids"], "instance_id": KNOWN["by_change"].get(change, KNOWN["ids"]["instance_id"])}
     for name, value in (case.path_parameters or {}).items():
@@ -33,13 +42,30 @@ def before_call(_: Any, case: Any, __: Any) -> None:
         query["instanceId"] = KNOWN["ids"]["instance_id"]
     if _CURSOR.fullmatch(str(query.get("cursor"))):
         del query["cursor"]  # one that nobody has made
+    for name, day in _DAYS.items():
+        if _DAY.fullmatch(str(query.get(name))):
+            query[name] = day.isoformat()
+    headers = case.headers or {}
+    if 0 < len(str(headers.get("idempotency-key", ""))) <= 255:
+        headers["idempotency-key"] = uuid4().hex  # the same for two bodies is refused
     if isinstance(case.body, dict):
         _mend(case.body, change)
+
+
+def _is_about_no_key(case: Any) -> bool:
+    """The command line adds the key to every request, to this one too."""
+    data = case.meta.phase.data if case.meta else None
+    missing = getattr(data, "scenario", None) == CoverageScenario.MISSING_PARAMETER
+    return missing and str(data.parameter).lower() == "authorization"
 
 
 def _made_here(case: Any) -> bool:
     """By a link: from an answer of this service."""
     return case.meta is not None and case.meta.phase.name.value == "stateful"
+
+
+def _is_region(value: Any) -> bool:
+    return isinstance(value, str) and bool(_REGION.fullmatch(value))
 
 
 def _mend(body: dict[str, Any], change: str) -> None:
@@ -55,6 +81,16 @@ def _mend(body: dict[str, Any], change: str) -> None:
             body[name] = value
     if isinstance(body.get("webhookUrl"), str) and body["webhookUrl"].startswith("http"):
         body["webhookUrl"] = KNOWN["url"]
+    if _is_region(body.get("region")):
+        body["region"] = "CN-HK-01"  # where there is something to be had
+    regions = body.get("regions")
+    if isinstance(regions, list) and regions and all(map(_is_region, regions)):
+        regions[0] = "CN-HK-01"
+    price = body.get("maxPricePerGpuHour")
+    if isinstance(price, float | int) and not isinstance(price, bool) and 0 < price <= 10_000:
+        body["maxPricePerGpuHour"] = 10
+    if isinstance(body.get("olderThanHours"), int) and body["olderThanHours"] == 0:
+        body["olderThanHours"] = 1  # what is known stays
     limits = body.get("limits")
     if isinstance(limits, dict):
         for name in ("stopAt", "deleteAt"):  # not in the past

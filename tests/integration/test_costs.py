@@ -312,6 +312,8 @@ def test_todays_sums_are_at_most_five_minutes_old(harness: Harness) -> None:
         ("from=2024-01-01&to=2026-03-01", "from"),
         ("from=yesterday", "from"),
         ("to=2026-13-01", "to"),
+        ("to=0", "to"),
+        ("to=2026-03-01T00:00:00", "to"),
         ("groupBy=colour", "groupBy"),
         ("groupBy=tag:", "groupBy"),
         ("limit=0", "limit"),
@@ -322,6 +324,28 @@ def test_a_range_that_makes_no_sense_is_refused(harness: Harness, query: str, fi
 
     assert (status, answer["error"]["code"]) == (400, "VALIDATION_ERROR")
     assert [one["field"] for one in answer["error"]["validationErrors"]] == [field]
+
+
+@pytest.mark.parametrize("group_by", ["day", "product"])
+def test_a_cursor_of_none_of_its_pages_is_refused(harness: Harness, group_by: str) -> None:
+    status, answer = harness.call("GET", f"/api/costs?groupBy={group_by}&cursor={'0' * 40}")
+
+    assert (status, answer["error"]["code"]) == (400, "INVALID_CURSOR")
+
+
+def test_pages_go_on_behind_the_longest_tag_that_there_can_be(harness: Harness) -> None:
+    values = ["\N{ROCKET}" * 256, "\N{ROCKET}" * 255 + "\N{HELICOPTER}"]
+    sums = DaySums()
+    for value in values:
+        sums.add(Cost(Decimal("0.5"), "inst_1", "RTX 4090 24GB", "CN-HK-01", "key_1", (("team", value),)))
+    harness.wiring.cost_sums.write(date(2026, 1, 1), sums, harness.now())
+    query = "from=2026-01-01&to=2026-01-01&groupBy=tag:team&limit=1"
+
+    first = costs(harness, query)
+    second = costs(harness, f"{query}&cursor={first['nextCursor']}")
+
+    assert [one["key"] for page in (first, second) for one in page["groups"]] == values
+    assert "nextCursor" not in second
 
 
 def month_of(harness: Harness, instances: int, days: int) -> list[str]:

@@ -411,6 +411,7 @@ BAD: list[Any] = [
     ({"stopAt": 1900000000}, "limits.stopAt"),
     ({"idleGpuBelow": 10}, "limits.idleGpuBelow"),
     ({"idleStopAfter": "1h", "idleGpuBelow": 0}, "limits.idleGpuBelow"),
+    ({"idleStopAfter": "1h", "idleGpuBelow": 5e-324}, "limits.idleGpuBelow"),  # the table holds none so small
     ({"stopafter": "1h"}, "limits.stopafter"),
 ]
 

@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import boto3
 import pytest
@@ -19,9 +21,8 @@ COMMANDS = [
     (smoke.main, []),
     (teardown.main, ["--", "echo", "removed"]),
 ]
-each_command = pytest.mark.parametrize(
-    ("main", "arguments"), COMMANDS, ids=["cdk", "deploy", "keys", "restore", "smoke", "teardown"]
-)
+NAMES = ["cdk", "deploy", "keys", "restore", "smoke", "teardown"]
+each_command = pytest.mark.parametrize(("main", "arguments"), COMMANDS, ids=NAMES)
 
 
 @pytest.fixture(autouse=True)
@@ -94,6 +95,41 @@ def test_what_the_cdk_and_boto3_would_read_differently_is_refused_by_every_comma
 
     assert code == RefusalError.exit_code
     assert said.startswith(f"ostler: {why}")
+
+
+class NothingButLooks:
+    """An account in which a stack of that name is somewhere else; whatever would change it is not there."""
+
+    def get_caller_identity(self) -> dict[str, str]:
+        return {"Account": "123456789012"}
+
+    def describe_stacks(self, **_: str) -> dict[str, list[dict[str, Any]]]:
+        arn = "arn:aws:cloudformation:us-east-1:210987654321:stack/Ostler/1"
+        return {"Stacks": [{"StackId": arn, "StackStatus": "CREATE_COMPLETE", "Outputs": []}]}
+
+    def get_paginator(self, name: str) -> Any:
+        assert name == "list_stack_resources"
+        return SimpleNamespace(paginate=lambda **_: [{"StackResourceSummaries": []}])
+
+
+@pytest.mark.parametrize(("main", "arguments"), COMMANDS[1:], ids=[*NAMES[1:]])  # all that are about a stack
+def test_a_stack_in_another_account_is_named_and_nothing_is_put_or_removed_there(
+    main: Callable[[], int],
+    arguments: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "x")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("NOVITA_API_KEY", "sk_1")
+    monkeypatch.setattr(boto3.Session, "client", lambda *_, **__: NothingButLooks())
+
+    code, said = ran(main, arguments, monkeypatch, capfd)
+
+    assert code == RefusalError.exit_code
+    assert "account 123456789012, region us-east-1, stack arn:aws:cloudformation:us-east-1:2109" in said
+    assert said.endswith("the stack is in us-east-1/210987654321, not in us-east-1/123456789012\n")
 
 
 def test_what_aws_refuses_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 """Which account, region and stage a command means: one answer for boto3 and the CDK, or none."""
 
 import os
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError, NoRegionError
 
+from local.paths import ROOT
 from ops import cdk
 from ops.command import RefusalError
 from ops.stack import DeployedStack
@@ -186,3 +188,14 @@ def test_a_stack_that_is_not_there_is_told_as_it_is(monkeypatch: pytest.MonkeyPa
 
     with pytest.raises(ClientError, match="does not exist"):
         target().stack()
+
+
+@pytest.mark.parametrize("name", ["bootstrap", "deploy", "smoke", "keys", "restore", "teardown"])
+def test_make_hands_the_target_to_every_command(name: str) -> None:
+    """As it is typed; the module that runs says the rest."""
+    typed = ["make", "-n", name, "PROFILE=work", "REGION=eu-west-1", "STAGE=dev"]
+
+    said = subprocess.run(typed, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    (line,) = [one for one in said.splitlines() if " -m ops." in one]
+    assert "--profile work --region eu-west-1 --stage dev" in line

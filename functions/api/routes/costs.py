@@ -1,13 +1,12 @@
 """Routes of what things cost."""
 
-from datetime import date
 from typing import Annotated, NotRequired, cast
 
 from aws_lambda_powertools.event_handler.openapi.params import Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from typing_extensions import TypedDict
 
-from functions.api.bodies import InstanceId
+from functions.api.bodies import Day, GroupCursor, InstanceId, like
 from functions.api.requests import use_case
 from functions.api.use_cases.read_costs import ReadCosts
 
@@ -89,15 +88,20 @@ def instance_cost(instance_id: InstanceId) -> InstanceCostView:
 @router.get("/api/costs", summary="What all have cost, by days and groups", tags=_COSTS)
 def costs(
     since: Annotated[
-        date | None,
+        Day | None,
         Query(alias="from", description="The first day (UTC); the first of the month of `to`"),
     ] = None,
-    to: Annotated[date | None, Query(description="The last day, which is included; today")] = None,
+    to: Annotated[Day | None, Query(description="The last day, which is included; today")] = None,
     groupBy: Annotated[  # noqa: N803  # the API's own name
-        str, Query(max_length=140, description="day, instance, product, region, key or tag:<name>")
+        str,
+        Query(
+            max_length=140,
+            description="day, instance, product, region, key or tag:<name>",
+            **like("product", pattern="^(day|instance|product|region|key|tag:.+)$"),
+        ),
     ] = "day",
     limit: Annotated[int, Query(ge=1, le=100, description="Groups in one answer")] = 50,
-    cursor: Annotated[str | None, Query(max_length=1000)] = None,
+    cursor: GroupCursor = None,
 ) -> CostsView:
     """From the sums of each day, which are kept for 400 days; today's are at most 5 minutes old. What has no
     such tag (or product, region, key) is the group whose `key` is empty."""

@@ -16,6 +16,7 @@ from functions.api.bodies import (
     InstanceId,
     LastUsedBody,
     UpdateBody,
+    like,
 )
 from functions.api.requests import caller, idempotent, use_case, wired
 from functions.api.use_cases.create_instance import CreateInstance
@@ -88,12 +89,16 @@ def list_instances(
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     cursor: Cursor = None,
     status: Annotated[Status | None, Query()] = None,
-    name: Annotated[str | None, Query(min_length=1, max_length=100)] = None,
+    name: Annotated[str | None, Query(min_length=1, max_length=100, **like("my-gpu"))] = None,
     tag: Annotated[
-        str | None, Query(pattern=TAG, min_length=2, max_length=385, description="`name:value`")
+        str | None,
+        Query(pattern=TAG, min_length=2, max_length=385, description="`name:value`", **like("team:research")),
     ] = None,
     owner: Annotated[
-        str | None, Query(min_length=1, max_length=300, description="`me`, or the id of the key that made it")
+        str | None,
+        Query(
+            min_length=1, max_length=300, description="`me`, or the id of the key that made it", **like("me")
+        ),
     ] = None,
 ) -> InstancesView:
     owner = caller().id if owner == "me" else owner

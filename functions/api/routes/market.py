@@ -6,7 +6,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Body, Path, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from typing_extensions import TypedDict
 
-from functions.api.bodies import TEMPLATE_ID, QuoteBody
+from functions.api.bodies import TEMPLATE_ID, QuoteBody, like
 from functions.api.requests import wired
 from functions.api.views import ExpiryView, LimitsView, usd_per_hour
 from functions.shared.domain.instance.boot_times import expected_ready_at
@@ -114,7 +114,7 @@ def quote(body: Annotated[QuoteBody, Body()]) -> QuoteView:
 
 @router.get("/api/products", summary="What Novita sells, in USD", tags=_MARKET)
 def products(
-    name: Annotated[str | None, Query(min_length=1, max_length=200)] = None,
+    name: Annotated[str | None, Query(min_length=1, max_length=200, **like("RTX 4090"))] = None,
     billingMode: Annotated[str, Query(pattern="^(spot|onDemand)$")] = "spot",  # noqa: N803  # the API's own name
 ) -> ProductsView:
     catalog = wired().catalog

@@ -78,11 +78,14 @@ class ReadCosts:
         days = _checked(since, until, group_by)
         totals, as_of = self.cost_sums.totals(days)
         whole = sum(totals.values(), Sum())
+        listing = f"costs {days[0]} {days[-1]} {group_by}"
+        after = self.cursors.read(cursor, listing) if cursor else None  # days are all in one answer
         if group_by == "day":
             groups = [_group(day.isoformat(), {day: totals[day]}) for day in sorted(totals)]
             following = None
         else:
-            groups, following = self._page(totals, days, group_by, limit, cursor)
+            groups, end = self._page(totals, days, group_by, limit, after)
+            following = None if end is None else self.cursors.make(end, listing)
         return {
             "from": since.isoformat(),
             "to": until.isoformat(),
@@ -95,11 +98,10 @@ class ReadCosts:
         }
 
     def _page(
-        self, totals: dict[date, Sum], days: list[date], group_by: str, limit: int, cursor: str | None
+        self, totals: dict[date, Sum], days: list[date], group_by: str, limit: int, after: str | None
     ) -> tuple[list[dict[str, Any]], str | None]:
-        """In the order of their names; first what has no such tag, as on days when nothing had it."""
-        listing = f"costs {days[0]} {days[-1]} {group_by}"
-        after = self.cursors.read(cursor, listing) if cursor else None
+        """In the order of their names, and the one to go on behind; first what has no such tag, as on days
+        when nothing had it."""
         found = self.cost_sums.page(days, group_by, after, limit)
         if after is None and group_by not in DIMENSIONS:
             found |= {
@@ -112,7 +114,7 @@ class ReadCosts:
             _group(name, {day: one.groups[name] for day, one in found.items() if name in one.groups})
             for name in shown
         ]
-        return groups, self.cursors.make(shown[-1], listing) if more and shown else None
+        return groups, shown[-1] if more and shown else None
 
 
 def _checked(since: date, until: date, group_by: str) -> list[date]:

@@ -36,6 +36,16 @@ LARGEST = create_body(
     networkVolumes=[
         {"id": f"{number:02}" + "i" * 126, "mountPath": f"/{number:02}" + "p" * 252} for number in range(30)
     ],
+    limits={
+        "stopAfter": 999_999_999,
+        "deleteAfter": "9999d",
+        "idleStopAfter": 999_999_999,
+        "deleteAfterStopped": "999999999s",
+        "stopAt": "9998-12-31T23:59:59Z",
+        "deleteAt": "9998-12-31T23:59:59+23:59",
+        "idleGpuBelow": 100,
+    },
+    onReclaim={"action": "replace", "window": "1d", "maxRecoveries": 100, "replaceAfter": "1439m"},
 )
 SMALLEST = create_body(
     name="x",
@@ -44,7 +54,7 @@ SMALLEST = create_body(
     gpuNum=1,
     rootfsSize=10,
     regions=["C"],
-    maxPricePerGpuHour=0.00001,
+    maxPricePerGpuHour=5e-324,
     maxWaitTime=1000,
     healthCheck={
         "timeoutMs": 1000,
@@ -54,6 +64,14 @@ SMALLEST = create_body(
         "targetPort": 1,
     },
     tags={},
+    limits={
+        "stopAfter": 1,
+        "deleteAfter": "1s",
+        "idleStopAfter": "5m",
+        "deleteAfterStopped": 1,
+        "idleGpuBelow": 0.01,
+    },
+    onReclaim={"action": "restart", "window": 1, "maxRecoveries": 1},
 )
 
 

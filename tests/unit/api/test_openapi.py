@@ -18,8 +18,15 @@ ROUTES = {
     "GET /api/instances": 200,
     "GET /api/instances/comprehensive": 200,
     "GET /api/instances/{}": 200,
+    "PATCH /api/instances/{}": 200,
     "GET /api/instances/{}/events": 200,
     "GET /api/instances/{}/connection": 200,
+    "GET /api/instances/{}/cost": 200,
+    "GET /api/costs": 200,
+    "GET /api/budgets": 200,
+    "GET /api/budgets/{}": 200,
+    "PUT /api/budgets/{}": 200,
+    "DELETE /api/budgets/{}": 200,
     "POST /api/instances/{}/start": 202,
     "POST /api/instances/{}/stop": 202,
     "POST /api/instances/{}/restart": 202,
@@ -132,9 +139,7 @@ def test_every_route_is_listed_with_what_it_answers(description: Json) -> None:
         codes = [code for code in operation["responses"] if SUCCESS.fullmatch(code)]
         found[f"{method.upper()} {re.sub(r'{.*?}', '{}', path)}"] = codes
 
-    assert {route: found.get(route) for route in ROUTES} == {
-        route: [str(code)] for route, code in ROUTES.items()
-    }
+    assert found == {route: [str(code)] for route, code in ROUTES.items()}
 
 
 def test_every_success_has_a_schema_with_named_fields(description: Json) -> None:

@@ -35,7 +35,18 @@ def test_what_the_stack_sets_is_enough() -> None:
 
 @pytest.mark.parametrize(
     ("name", "given", "meant"),
-    [("NOVITA_READ_TIMEOUT", "30000", "30"), ("BOOT_MAX_WAIT", "600000", "600"), ("LIST_TTL", "2000", "2")],
+    [
+        ("LIST_TTL", "2000", "2"),
+        # What the earlier system had in milliseconds.
+        ("NOVITA_READ_TIMEOUT", "30000", "30"),
+        ("INSTANCE_POLL_INTERVAL", "30000", "30"),
+        ("BOOT_MAX_WAIT", "600000", "600"),
+        ("BREAKER_RECOVERY_TIMEOUT", "60000", "60"),
+        ("RETRY_CAP_SECONDS", "300000", "300"),
+        ("DETAILS_TTL", "30000", "30"),
+        ("PRODUCTS_TTL", "300000", "300"),
+        ("TEMPLATES_TTL", "600000", "600"),
+    ],
 )
 def test_seconds_that_look_like_milliseconds_are_refused_with_that_hint(
     name: str, given: str, meant: str
