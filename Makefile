@@ -92,7 +92,7 @@ restore: $(READY) ## put a restored table's items back (PROFILE=, REGION=, STAGE
 teardown: $(READY) ## remove the stacks, unless machines of ours live (PROFILE=, REGION=, STAGE=; TEARDOWN=force)
 	@$(BIN)/python -m ops.teardown $(TARGET) -- $(CDK) destroy --all $(ARGS)
 
-bench: $(READY) ## measure what is claimed: each figure beside its bound
+bench: $(READY) ## measure what is claimed, into bench/RESULTS.md (ARGS="cold warm" for some groups)
 	@$(BIN)/python -m bench $(ARGS)
 
 lock: $(READY) ## pin the dependencies of pyproject.toml anew

@@ -9,7 +9,6 @@ import io
 import logging
 import os
 import re
-import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import prices
+from bench.table import Row
 from functions.shared.platform.observability import choose_metrics, logger
 from infra.budgets import BUDGETS
 from local.emulator import ACCESS_KEY, REGION, SECRET_KEY
@@ -185,18 +185,15 @@ def standing(service: Template, watch: Template | None, metrics: int) -> Bill:
     return bill
 
 
-def _show(title: str, bill: Bill, bound: float | None) -> bool:
-    total = sum(bill.values())
-    broken = bound is not None and total > bound
-    verdict = "" if bound is None else f"  {'NO' if broken else 'ok'}, at most ${bound:.2f}"
-    print(f"\n{title}: ${total:.2f}{verdict}")
+def _row(title: str, bill: Bill, bound: float | None) -> Row:
+    """With what it is made up of printed before it."""
     for name, usd in sorted(bill.items(), key=lambda one: -one[1]):
         if usd >= 0.005:
             print(f"  {usd:8.2f}  {name}")
-    return broken
+    return Row("bill", title, sum(bill.values()), "USD", bound)
 
 
-def idle(made: Harness) -> bool:
+def idle(made: Harness) -> Iterator[Row]:
     quiet = {}
     for which in ("alarms", "off"):
         choose_metrics(which)
@@ -215,11 +212,11 @@ def idle(made: Harness) -> bool:
         **standing(service, service.watch, len(quiet["alarms"].metrics)),
     }
     without = {**work(quiet["off"], sweeps), **standing(service, None, len(quiet["off"].metrics))}
-    broken = _show("A month of nothing, with alarms", watched, MOST_WATCHED)
-    return _show("A month of nothing, unwatched", without, MOST_UNWATCHED) or broken
+    yield _row("a month of nothing, with alarms", watched, MOST_WATCHED)
+    yield _row("a month of nothing, unwatched", without, MOST_UNWATCHED)
 
 
-def lives(made: Harness) -> bool:
+def lives(made: Harness) -> Iterator[Row]:
     """Create with a webhook and a health check, until ready, then deleted until it is gone."""
     with traced(made) as trace:
         for _ in range(LIVES):
@@ -231,29 +228,22 @@ def lives(made: Harness) -> bool:
     sweeping = trace.invocations["reconcile"]
     for name in ("invocations", "seconds"):
         getattr(trace, name).pop("reconcile")  # which is in the bill of a month
-    _show("A thousand lives", work(trace, 1000 / LIVES), None)
+    yield _row("a thousand lives", work(trace, 1000 / LIVES), None)
     each = (trace.writes.total - _of_sweeps(trace.writes)) / LIVES
-    broken = each > MOST_WRITE_UNITS
     places = ", ".join(f"{n / LIVES:.0f} {place}" for place, n in trace.writes.by_place.most_common())
-    print(
-        f"\n{'NO' if broken else 'ok'}  {each:.0f} write units a life, at most {MOST_WRITE_UNITS}: {places}"
-    )
+    print(f"  write units: {places}")
     for call, n in trace.writes.by_call.most_common(12):
         print(f"    {n / LIVES:5.1f}  {call}")
     print(f"    {trace.invocations.total() / LIVES:.1f} invocations, {sweeping / LIVES:.1f} sweeps meanwhile")
-    return broken
+    yield Row("bill", "a life", each, "write units", MOST_WRITE_UNITS)
 
 
 def _of_sweeps(writes: WriteUnits) -> int:
     return sum(n for call, n in writes.by_call.items() if re.match(r"sweep PutItem sweep/", call))
 
 
-def main() -> int:
+def rows() -> Iterator[Row]:
     logging.getLogger().handlers.clear()  # the emulator's client logs there, too
     with harness() as made:
-        broken = idle(made)
-        return int(lives(made) or broken)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        yield from idle(made)
+        yield from lives(made)

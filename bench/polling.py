@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bench.pending import INTERVAL, MEDIAN_SECONDS, RATE_LIMIT, SIGMA, Figures, Pending, quiet
+from bench.table import Row
 
 MOST_CALLS = 0.3 * RATE_LIMIT  # a minute
 MOST_OF_FIXED = 0.6  # of the mean delay that the fixed interval has, for one that waits
@@ -98,6 +99,17 @@ HEADER = (
     f"{'':<4}{'waiting':>7}{'boots':>8}{'calls/min':>11}{'in 60 s':>9}{'mean s':>9}{'95 % s':>8}"
     f"{'| calls/min':>14}{'mean s':>9}{'95 % s':>8}   | one call for each every {INTERVAL:g} s"
 )
+
+
+def rows() -> Iterator[Row]:
+    quiet()
+    for line in [*lines(), *lines_without_endpoints()]:
+        own, name = line.figures, f"{line.figures.pending:,} waiting"
+        if not line.told:
+            name += ", no endpoints in the list"
+        bound = MOST_SECONDS if own.pending >= 10 else MOST_OF_FIXED * own.at_fixed_interval().mean_delay
+        yield Row("polling", f"{name}: noticed after", own.mean_delay, "s, mean", bound, spread=0.2)
+        yield Row("polling", f"{name}: broken promises", len(line.wrong), "", 0)
 
 
 def main() -> int:

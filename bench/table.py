@@ -1,6 +1,8 @@
 """One line of what `make bench` measures."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from statistics import quantiles
 
 
 @dataclass(frozen=True)
@@ -21,3 +23,9 @@ class Row:
         if self.bound is None:
             return True
         return self.value >= self.bound if self.least else self.value <= self.bound
+
+
+def half_spread(values: Iterable[float]) -> float:
+    """Half of the distance in which the middle half of them lies."""
+    low, _, high = quantiles(values, n=4)
+    return (high - low) / 2

@@ -1,4 +1,4 @@
-"""Part C's promises of twenty environments, against DynamoDB's API over HTTP; `bench.fleet` prints them."""
+"""Part C's promises of twenty environments, against DynamoDB's API over HTTP; `bench.fleet` counts them."""
 
 import pytest
 

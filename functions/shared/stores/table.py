@@ -1,15 +1,13 @@
 """The one table: items in and out, conditional writes and who won them, what is due, and the table's time."""
 
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from email.utils import parsedate_to_datetime
+from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore.exceptions import BotoCoreError, ClientError
 
 from functions.shared.domain.resilience import TableTime
@@ -25,17 +23,6 @@ TABLE_FAILED = (ClientError, BotoCoreError)  # it refused, or did not answer
 _AT_ONCE = 100  # BatchGetItem's own limit
 _PARTS = 10  # in which a busy table may answer
 _BEING_WRITTEN = "TransactionConflictException"  # a transaction is writing the item right now
-
-
-class _Numbers(TypeDeserializer):
-    """Numbers come back as the int or float they were; money is kept as text."""
-
-    def _deserialize_n(self, value: str) -> int | float:
-        return int(value) if value.lstrip("-").isdigit() else float(value)
-
-
-_serialize = TypeSerializer().serialize
-_deserialize = _Numbers().deserialize
 
 
 class ConditionFailed(Exception):
@@ -91,13 +78,38 @@ NEW = "attribute_not_exists(pk)"  # nobody has written this item yet
 
 
 def marshal(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes that are None are left out; the round trip through JSON makes floats storable."""
-    plain = json.loads(json.dumps(item), parse_float=Decimal)
-    return {key: _serialize(value) for key, value in plain.items() if value is not None}
+    """As the table's API has it, in a fraction of the time of boto3's own way. None is left out."""
+    return {name: _stored(value) for name, value in item.items() if value is not None}
 
 
 def unmarshal(item: Mapping[str, Any]) -> Item:
-    return {key: _deserialize(value) for key, value in item.items()}
+    """Numbers come back as the int or float they were; money is kept as text."""
+    return {name: _read(value) for name, value in item.items()}
+
+
+def _stored(value: Any) -> dict[str, Any]:
+    if isinstance(value, str):
+        return {"S": str(value)}
+    if isinstance(value, bool) or value is None:
+        return {"NULL": True} if value is None else {"BOOL": value}
+    if isinstance(value, int) or (isinstance(value, float) and isfinite(value)):
+        return {"N": str(value)}
+    if isinstance(value, Mapping):
+        return {"M": {str(name): _stored(inner) for name, inner in value.items()}}
+    if isinstance(value, list | tuple):
+        return {"L": [_stored(inner) for inner in value]}
+    raise TypeError(f"{value!r} cannot be stored")
+
+
+def _read(stored: Mapping[str, Any]) -> Any:
+    ((kind, value),) = stored.items()
+    if kind == "N":
+        return int(value) if value.lstrip("-").isdigit() else float(value)
+    if kind == "M":
+        return unmarshal(value)
+    if kind == "L":
+        return [_read(inner) for inner in value]
+    return None if kind == "NULL" else value
 
 
 class Table:

@@ -1,0 +1,303 @@
+"""The API's busiest routes with nothing but pydantic and boto3, in the fewest calls that keep the promise.
+
+One instance: the caller's key, held for 30 s, and one read. The list: its page of the index, the items with
+their last uses, and their number, held for a minute. Create: one transaction, which checks that purchases are
+not paused, and one message; products and template are held for minutes, shared with the other processes
+through the table, and else asked of Novita at once, with two slots of the rate limit taken in one write.
+"""
+
+import hashlib
+import json
+import os
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import boto3
+from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+from pydantic import BaseModel, ConfigDict, Field
+
+NOW = time.time
+TABLE, QUEUE = os.environ["TABLE_NAME"], os.environ["CREATE_QUEUE_URL"]
+KEY_SECONDS, CATALOG_SECONDS, TOTAL_SECONDS = 30, 300, 60
+
+dynamodb: Any = boto3.client("dynamodb")
+sqs: Any = boto3.client("sqs")
+_read, _write = TypeDeserializer().deserialize, TypeSerializer().serialize
+_held: dict[str, tuple[float, Any]] = {}
+
+
+class CreateBody(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(min_length=1, max_length=100)
+    productName: str = Field(min_length=1, max_length=200)  # noqa: N815  # the API's own name
+    templateId: str | int  # noqa: N815  # the API's own name
+    gpuNum: int = Field(1, ge=1, le=8)  # noqa: N815  # the API's own name
+    rootfsSize: int = Field(60, ge=10, le=1000)  # noqa: N815  # the API's own name
+    region: str | None = None
+    webhookUrl: str | None = None  # noqa: N815  # the API's own name
+    billingMode: Literal["spot", "onDemand"] = "spot"  # noqa: N815  # the API's own name
+    tags: dict[str, str] = Field(default_factory=dict, max_length=20)
+
+
+class Spec(BaseModel):
+    product_name: str
+    template_id: str
+    gpu_num: int = 1
+    rootfs_size: int = 60
+    region: str | None = None
+    billing_mode: str = "spot"
+    tags: list[list[str]] = []
+
+
+class Endpoint(BaseModel):
+    port: int
+    type: str
+    address: str
+
+
+class Machine(BaseModel):
+    id: str | None = None
+    region: str | None = None
+    product_id: str | None = None
+    price: str | None = None
+    novita_status: str | None = None
+    endpoints: list[Endpoint] = []
+    seen_at: datetime | None = None
+
+
+class Meter(BaseModel):
+    usd_per_hour: str
+    since: datetime
+
+
+class Ledger(BaseModel):
+    meters: list[Meter] = []
+
+
+class Instance(BaseModel):
+    id: str
+    name: str
+    spec: Spec
+    status: str
+    created_at: datetime
+    updated_at: datetime
+    ready_at: datetime | None = None
+    actor: str
+    correlation_id: str
+    webhook_url: str | None = None
+    machine: Machine = Machine()
+    ledger: Ledger = Ledger()
+
+    def shown(self) -> dict[str, Any]:
+        now, meters = NOW(), self.ledger.meters
+        hours = [(now - one.since.timestamp()) / 3600 * float(one.usd_per_hour) for one in meters]
+        view = {
+            "instanceId": self.id,
+            "name": self.name,
+            "status": self.status,
+            "productName": self.spec.product_name,
+            "templateId": self.spec.template_id,
+            "gpuNum": self.spec.gpu_num,
+            "rootfsSize": self.spec.rootfs_size,
+            "billingMode": self.spec.billing_mode,
+            "createdAt": self.created_at.isoformat(),
+            "updatedAt": self.updated_at.isoformat(),
+            "readyAt": self.ready_at.isoformat() if self.ready_at else None,
+            "region": self.machine.region,
+            "novitaInstanceId": self.machine.id,
+            "novitaStatus": self.machine.novita_status,
+            "productId": self.machine.product_id,
+            "pricePerGpuHour": self.machine.price,
+            "portMappings": [one.model_dump() for one in self.machine.endpoints],
+            "lastSyncedAt": self.machine.seen_at.isoformat() if self.machine.seen_at else None,
+            "webhookUrl": self.webhook_url,
+            "owner": self.actor,
+            "cost": {"soFarUsd": f"{sum(hours):.4f}"},
+        }
+        return {name: value for name, value in view.items() if value is not None}
+
+
+def handler(event: dict[str, Any], _: object) -> dict[str, Any]:
+    began, request_id = time.monotonic(), str(uuid.uuid4())
+    actor = _authorized(event["headers"])
+    method, path = event["requestContext"]["http"]["method"], event["rawPath"]
+    if method == "POST":
+        status, body = 201, create(CreateBody.model_validate_json(event["body"]), actor, request_id)
+    elif path == "/api/instances":
+        status, body = 200, instances(100)
+    else:
+        status, body = 200, instance(path.rpartition("/")[2])
+    told = {"level": "INFO", "status": status, "route": path, "request_id": request_id, "caller": actor}
+    print(json.dumps({**told, "ms": round(1000 * (time.monotonic() - began))}))
+    headers = {"content-type": "application/json", "x-request-id": request_id, "x-correlation-id": request_id}
+    return {"statusCode": status, "headers": headers, "body": json.dumps(body)}
+
+
+def _authorized(headers: dict[str, str]) -> str:
+    digest = hashlib.sha256(headers["authorization"].removeprefix("Bearer ").encode()).hexdigest()
+    key = _kept(f"key {digest}", KEY_SECONDS, lambda: _item(f"key#{digest}", "key"))
+    return str(key["keyId"])
+
+
+def instance(instance_id: str) -> dict[str, Any]:
+    return Instance.model_validate(_item(instance_id, "record")["record"]).shown()
+
+
+def instances(limit: int) -> dict[str, Any]:
+    page = {
+        "TableName": TABLE,
+        "IndexName": "listed",
+        "KeyConditionExpression": "listed = :all",
+        "ExpressionAttributeValues": {":all": {"S": "instances"}},
+    }
+    entries = dynamodb.query(**page, ScanIndexForward=False, Limit=limit + 1)["Items"]
+    items: dict[tuple[str, str], Any] = {}
+    for kind in ("record", "used"):  # a hundred keys are the most that one read takes
+        keys = [{"pk": entry["pk"], "sk": {"S": kind}} for entry in entries[:limit]]
+        for item in dynamodb.batch_get_item(RequestItems={TABLE: {"Keys": keys}})["Responses"][TABLE]:
+            items[item["pk"]["S"], kind] = item
+    shown = []
+    for entry in entries[:limit]:
+        view = Instance.model_validate(_read(items[entry["pk"]["S"], "record"]["record"])).shown()
+        if used := items.get((entry["pk"]["S"], "used")):
+            view["lastUsedAt"] = used["usedAt"]["S"]
+        shown.append(view)
+    total = _kept("total", TOTAL_SECONDS, lambda: dynamodb.query(**page, Select="COUNT")["Count"])
+    return {"instances": shown, "total": total}
+
+
+def create(body: CreateBody, actor: str, request_id: str) -> dict[str, Any]:
+    products, template = _catalog(body.productName, str(body.templateId))
+    offer = min(products, key=lambda one: int(one["spotPrice"]))
+    now = datetime.fromtimestamp(NOW(), UTC)
+    instance_id = f"inst_{uuid.uuid4().hex[:26].upper()}"
+    record = {
+        "id": instance_id,
+        "name": body.name,
+        "spec": {"product_name": body.productName, "template_id": str(body.templateId)},
+        "status": "creating",
+        "created_at": now.isoformat(),
+        "updated_at": now.isoformat(),
+        "actor": actor,
+        "correlation_id": request_id,
+        "price": offer["spotPrice"],
+        "ports": len(template["template"]["ports"]),
+    }
+    due = int(now.timestamp() * 1000)
+    token = uuid.uuid4().hex[:16]
+    item = {"pk": instance_id, "sk": "record", "id": instance_id, "version": 1, "token": token}
+    item |= {"listed": "instances", "statusKey": "instances#creating", "lookup": f"name#{body.name}"}
+    item |= {"due": "instance", "dueAt": due, "fleet": "fleet#1", "record": record}
+    event = {"pk": instance_id, "sk": "event#0000000001", "kind": "event", "due": "event", "dueAt": due}
+    event |= {"event": {"type": "instance.creating", "at": now.isoformat(), "actor": actor, "sequence": 1}}
+    owned = {"pk": instance_id, "sk": "list#owner", "id": instance_id, "lookup": f"owner#{actor}"}
+    dynamodb.transact_write_items(
+        TransactItems=[
+            *({"Put": _new(one)} for one in (item, event, owned)),
+            {
+                "ConditionCheck": {
+                    "TableName": TABLE,
+                    "Key": _key("switch#purchases", "switch"),
+                    "ConditionExpression": "attribute_not_exists(paused)",
+                }
+            },
+        ]
+    )
+    message = {"instance_id": instance_id, "token": token, "correlation_id": request_id}
+    sqs.send_message(QueueUrl=QUEUE, MessageBody=json.dumps(message))
+    return {
+        "instanceId": instance_id,
+        "status": "creating",
+        "message": "Accepted; a machine is being bought",
+        "region": offer["regions"][0],
+        "estimatedReadyTime": datetime.fromtimestamp(NOW() + 300, UTC).isoformat(),
+    }
+
+
+def _catalog(product_name: str, template_id: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    wanted = {"/products": {"productName": product_name}, "/template": {"templateId": template_id}}
+    names = {path: f"{path}?{json.dumps(query)}" for path, query in wanted.items()}
+    if not all(_is_fresh(name) for name in names.values()):
+        _read_shared(list(names.values()))
+    if not all(_is_fresh(name) for name in names.values()):
+        _take_slots(len(wanted))
+        with ThreadPoolExecutor(len(wanted)) as pool:
+            asked = {path: pool.submit(_novita, path, query) for path, query in wanted.items()}
+        for path, name in names.items():
+            _held[name] = NOW(), asked[path].result()
+            cached = {
+                "pk": f"bare#{name}",
+                "sk": "cache",
+                "at": int(NOW()),
+                "packed": json.dumps(_held[name][1]),
+            }
+            dynamodb.put_item(TableName=TABLE, Item={name: _write(one) for name, one in cached.items()})
+    return _held[names["/products"]][1]["data"], _held[names["/template"]][1]
+
+
+def _is_fresh(name: str) -> bool:
+    return name in _held and NOW() - _held[name][0] < CATALOG_SECONDS
+
+
+def _read_shared(names: list[str]) -> None:
+    keys = [_key(f"bare#{name}", "cache") for name in names]
+    for item in dynamodb.batch_get_item(RequestItems={TABLE: {"Keys": keys}})["Responses"][TABLE]:
+        name = item["pk"]["S"].removeprefix("bare#")
+        _held[name] = float(item["at"]["N"]), json.loads(item["packed"]["S"])
+
+
+def _take_slots(number: int) -> None:
+    dynamodb.update_item(
+        TableName=TABLE,
+        Key=_key("bare#limiter", f"{NOW() // 60:.0f}"),
+        UpdateExpression="ADD used :number",
+        ConditionExpression="attribute_not_exists(used) OR used <= :most",
+        ExpressionAttributeValues={":number": {"N": str(number)}, ":most": {"N": str(98 - number)}},
+    )
+
+
+def _novita(path: str, query: dict[str, str]) -> Any:
+    answer = _session().get(os.environ["NOVITA_API_BASE_URL"] + path, params=query, timeout=(2, 5))
+    answer.raise_for_status()
+    return answer.json()
+
+
+def _session() -> Any:
+    def made() -> Any:
+        import requests  # what §5 asks for, where Novita is asked
+
+        secret = boto3.client("secretsmanager").get_secret_value(SecretId=os.environ["NOVITA_SECRET_ID"])
+        session = requests.Session()
+        session.trust_env = False
+        session.headers["Authorization"] = f"Bearer {secret['SecretString']}"
+        return session
+
+    return _kept("session", 300, made)
+
+
+def _kept(name: str, seconds: float, read: Any) -> Any:
+    held = _held.get(name)
+    if held is None or NOW() - held[0] > seconds:
+        held = _held[name] = NOW(), read()
+    return held[1]
+
+
+def _item(pk: str, sk: str) -> dict[str, Any]:
+    item = dynamodb.get_item(TableName=TABLE, Key=_key(pk, sk), ConsistentRead=True)["Item"]
+    return {name: _read(value) for name, value in item.items()}
+
+
+def _key(pk: str, sk: str) -> dict[str, Any]:
+    return {"pk": {"S": pk}, "sk": {"S": sk}}
+
+
+def _new(item: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "TableName": TABLE,
+        "Item": {name: _write(value) for name, value in item.items()},
+        "ConditionExpression": "attribute_not_exists(pk)",
+    }

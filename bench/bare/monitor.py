@@ -1,0 +1,135 @@
+"""A look at a machine that is coming up, with pydantic and boto3, in the fewest calls that keep the promise.
+
+The record is read, a slot of the rate limit taken, Novita asked, the record written over the version that was
+read with its next due time, the next message sent, and the job counted.
+"""
+
+import json
+import os
+import time
+import uuid
+from datetime import UTC, datetime
+from typing import Any
+
+import boto3
+import requests
+from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+from pydantic import BaseModel
+
+NOW = time.time
+TABLE, QUEUE = os.environ["TABLE_NAME"], os.environ["MONITOR_QUEUE_URL"]
+POLL_SECONDS = 30
+
+dynamodb: Any = boto3.client("dynamodb")
+sqs: Any = boto3.client("sqs")
+secrets: Any = boto3.client("secretsmanager")
+_read, _write = TypeDeserializer().deserialize, TypeSerializer().serialize
+_session = requests.Session()
+_session.trust_env = False
+
+
+class Message(BaseModel):
+    instance_id: str
+    token: str
+    correlation_id: str
+
+
+class Port(BaseModel):
+    port: int
+    type: str
+    endpoint: str = ""
+
+
+class Shown(BaseModel):
+    id: str
+    status: str
+    portMappings: list[Port] = []  # noqa: N815  # Novita's own name
+
+
+class Machine(BaseModel, extra="allow"):
+    id: str
+    novita_status: str | None = None
+    seen_at: datetime | None = None
+
+
+class Instance(BaseModel, extra="allow"):
+    id: str
+    status: str
+    created_at: datetime
+    deadline_at: datetime | None = None
+    machine: Machine
+
+
+def handler(event: dict[str, Any], _: object) -> dict[str, Any]:
+    for record in event["Records"]:
+        step(Message.model_validate_json(record["body"]))
+    _add("count", f"hour#{NOW() // 3600:.0f}", "done")
+    return {"batchItemFailures": []}
+
+
+def step(message: Message) -> None:
+    key = {"pk": {"S": message.instance_id}, "sk": {"S": "record"}}
+    item = _plain(dynamodb.get_item(TableName=TABLE, Key=key, ConsistentRead=True)["Item"])
+    if item["token"] != message.token:
+        return
+    instance = Instance.model_validate(item["record"])
+    _add("limiter", f"{NOW() // 60:.0f}", "used", most=97)
+    shown = _novita(instance.machine.id, message.correlation_id)
+    now = NOW()
+    instance.status = "running" if shown.status == "running" else instance.status
+    instance.machine.novita_status = shown.status
+    instance.machine.seen_at = datetime.fromtimestamp(now, UTC)
+    token = uuid.uuid4().hex[:16]
+    after = item | {
+        "version": item["version"] + 1,
+        "token": token,
+        "dueAt": int(1000 * (now + POLL_SECONDS)),
+        "record": json.loads(instance.model_dump_json(exclude_defaults=True)),
+    }
+    dynamodb.put_item(
+        TableName=TABLE,
+        Item={name: _write(value) for name, value in after.items()},
+        ConditionExpression="#version = :version",
+        ExpressionAttributeNames={"#version": "version"},
+        ExpressionAttributeValues={":version": {"N": str(item["version"])}},
+    )
+    following = message.model_copy(update={"token": token})
+    sqs.send_message(QueueUrl=QUEUE, MessageBody=following.model_dump_json(), DelaySeconds=POLL_SECONDS)
+    told = {"level": "INFO", "message": "looked", "instance_id": message.instance_id, "status": shown.status}
+    print(json.dumps({**told, "correlation_id": message.correlation_id}))
+
+
+def _novita(machine_id: str, correlation_id: str) -> Shown:
+    if "Authorization" not in _session.headers:
+        secret = secrets.get_secret_value(SecretId=os.environ["NOVITA_SECRET_ID"])["SecretString"]
+        _session.headers["Authorization"] = f"Bearer {secret}"
+    answer = _session.get(
+        f"{os.environ['NOVITA_API_BASE_URL']}/gpu/instance",
+        params={"instanceId": machine_id},
+        headers={"X-Correlation-ID": correlation_id},
+        timeout=(2, 5),
+    )
+    answer.raise_for_status()
+    return Shown.model_validate_json(answer.content)
+
+
+def _add(pk: str, sk: str, name: str, most: int | None = None) -> None:
+    limited: dict[str, Any] = {}
+    if most is not None:
+        limited = {
+            "ConditionExpression": "attribute_not_exists(#name) OR #name <= :most",
+        }
+    dynamodb.update_item(
+        TableName=TABLE,
+        Key={"pk": {"S": f"bare#{pk}"}, "sk": {"S": sk}},
+        UpdateExpression="ADD #name :one",
+        ExpressionAttributeNames={"#name": name},
+        ExpressionAttributeValues={":one": {"N": "1"}, **({":most": {"N": str(most)}} if most else {})},
+        **limited,
+    )
+
+
+def _plain(item: Any) -> Any:
+    """Numbers as they were written: the round trip through JSON would not take Decimals."""
+    read = {name: _read(value) for name, value in item.items()}
+    return json.loads(json.dumps(read, default=lambda number: int(number)))
