@@ -13,6 +13,7 @@ from functions.shared.domain.messages import DeliveryMessage
 from functions.shared.platform.observability import OLDEST_OVERDUE, OVERDUE, logger, measure
 from functions.shared.stores.deliveries import read_delivery
 from functions.shared.stores.instances import read_record
+from functions.shared.stores.table import TABLE_FAILED
 
 if TYPE_CHECKING:
     from functions.shared.engine.step import StepRunner
@@ -102,7 +103,12 @@ class Sweep:
 
     def _caps(self, now: datetime) -> None:
         """Counters of caps whose check is due; there are none where no cap is set."""
-        _each(self._claimed("cap", now, now + self.resend), lambda one: self.caps.check(one["cap"]))
+        names: list[str] = []
+        _each(self._claimed("cap", now, now + self.resend), lambda one: names.append(one["cap"]))
+        try:
+            self.caps.check(names)
+        except TABLE_FAILED as error:  # they are due again
+            logger.warning("caps not checked", error=type(error).__name__)
 
     def _claimed(self, kind: str, until: datetime, due_again: datetime) -> Iterator[Item]:
         """Each for one sweep alone, however many run; what there is no time for is the next one's."""

@@ -67,7 +67,7 @@ class Budgets:
         """SpendingRefused where a budget does not allow what it is about to begin."""
         now = self._clock()
         for budget in self.all():
-            if budget.action is not BudgetAction.NOTIFY and budget.covers(record):
+            if budget.action is not BudgetAction.NOTIFY and budget.covers(record.actor, record.spec.tags):
                 budget.require_room(self.spent(budget, now), committed(record).hourly, now)
 
     def is_judged(self, as_of: datetime | None) -> bool:
