@@ -159,21 +159,21 @@ class CompareByPages:
         turn.walk = turn.walk.found(ours=ours, orphans=orphans)
 
     def _repair_rare(self, turn: _Turn, repair: Repair, walks: Walks, began: datetime, known: int) -> int:
-        """How many orphans are not deleted because there are too many of them at once. Judged by the whole
-        list: by the last one, and by this one as far as it was read."""
-        proven = self.key_trust.proven()
-        doomed = [one.machine.id for one in turn.rare.orphans if proven and repair.to_delete(one)]
-        turn.walk = turn.walk.found(doomed=len(set(doomed) - turn.again))
+        """How many orphans are not deleted because there are too many of them at once. How many there are
+        only a whole list tells: so one is deleted if it was counted in the last of these."""
+        proven, last = self.key_trust.proven(), walks.last
+        doomed = [one for one in turn.rare.orphans if proven and repair.to_delete(one)]
+        turn.walk = turn.walk.found(doomed=sum(one.machine.id not in turn.again for one in doomed))
         allowed = walks.deletions_until is not None and began < walks.deletions_until
-        last = walks.last.doomed if walks.last else 0
-        most = max(turn.walk.doomed, last)
+        most = max(turn.walk.doomed, last.doomed if last else 0)
         held = most if too_many(most, known) and not allowed else 0
         if held:
             logger.error("orphans not deleted: too many at once", orphans=held, known=known)
-        whole = walks.last is not None or turn.walk.ended
+        if not allowed:
+            doomed = [one for one in doomed if last and not held and repair.to_delete(one, last.began)]
         at_most = len(doomed) if allowed else self.sweep_max_repairs
         first = turn_of(began, self.sweep_max_repairs)
-        deletable = rotated(first, doomed)[:at_most] if allowed or (whole and not held) else ()
+        deletable = rotated(first, [one.machine.id for one in doomed])[:at_most]
         pending = repair_rare(repair, turn.rare, began, frozenset(deletable), self.sweep_max_repairs)
         turn.add(repair_all(pending, self.budget))
         return held

@@ -142,12 +142,12 @@ class Repair:
             return found
         return replace(found, action="delete", done=not self.dry_run and self._delete(marked))
 
-    def to_delete(self, marked: MarkedMachine) -> bool:
-        """Whether policy and age say that it is to be deleted."""
+    def to_delete(self, marked: MarkedMachine, at: datetime | None = None) -> bool:
+        """Whether policy and age say that it is to be deleted, or said so at that time."""
         if self.orphan_policy != "delete":
             return False
-        first_seen = self.orphans.first_seen(marked.machine.id)
-        return first_seen is not None and self.clock() - first_seen >= timedelta(seconds=self.orphan_age)
+        first_seen, at = self.orphans.first_seen(marked.machine.id), at or self.clock()
+        return first_seen is not None and at - first_seen >= timedelta(seconds=self.orphan_age)
 
     def _confirm(self, record: Instance, listed: Machine) -> Decision:
         """What a get by id tells, or nothing. Of spot only the list tells, by Novita's own documents."""

@@ -33,7 +33,7 @@ _SAME = "attribute_not_exists(pk) OR version = :version"
 class Shown:
     """Machines that a walk has shown."""
 
-    def __init__(self, digests: array[int]) -> None:
+    def __init__(self, digests: "array[int]") -> None:
         self._sorted = array("Q", sorted(digests))
 
     def __contains__(self, machine_id: str | None) -> bool:
@@ -84,7 +84,7 @@ class ListWalks:
         if len(parts) < walk.parts:
             logger.warning("a part of the list is not stored", parts=len(parts), of=walk.parts)
             return None
-        digests = array("Q")
+        digests: array[int] = array("Q")
         for part in parts:
             digests.frombytes(b64decode(part["shown"]))
         return Shown(digests)

@@ -61,8 +61,10 @@ class Walks:
 
     def at(self, now: datetime) -> "Walks":
         """Without those that are too old to tell anything."""
-        now_and_last = (one if one and not one.is_over(now) else None for one in (self.now, self.last))
-        return Walks(*now_and_last, self.version, self.deletions_until)
+        under_way = self.now if self.now and not self.now.is_over(now) else None
+        return replace(
+            self, now=under_way, last=self.last if self.last and not self.last.is_over(now) else None
+        )
 
     def went_on(self, walk: Walk) -> "Walks":
         if walk.ended:
