@@ -4,7 +4,7 @@ An index carries it as text, which is read where it is needed: a sweep holds 100
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -12,7 +12,7 @@ from typing import Any
 
 from functions.shared.domain.instance.record import Instance
 from functions.shared.domain.money.caps import NOTHING, Commitment, committed
-from functions.shared.domain.money.ledger import Tags
+from functions.shared.domain.money.ledger import LineKind, Tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +92,12 @@ def read_summary(text: str) -> FleetSummary:
     )
 
 
-def _open(record: Instance) -> list[OpenInterval]:
-    return [
-        OpenInterval(
-            meter.booked_until or meter.since, meter.rate, meter.region, meter.unsure or record.missing
-        )
-        for meter in record.ledger.meters
-        if meter.since is not None
-    ]
+def _open(record: Instance) -> Iterator[OpenInterval]:
+    """One that Novita has not shown to be billed moves with each look, and costs nothing yet."""
+    for meter in record.ledger.meters:
+        if meter.since is not None and (meter.confirmed or meter.kind is LineKind.STORAGE):
+            begin, unsure = meter.booked_until or meter.since, meter.unsure or record.missing
+            yield OpenInterval(begin, meter.rate, meter.region, unsure)
 
 
 def _interval_to_json(one: OpenInterval) -> list[Any]:

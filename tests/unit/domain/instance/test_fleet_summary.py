@@ -46,6 +46,7 @@ def test_an_open_interval_goes_on_exactly_where_it_is_booked() -> None:
     booked = replace(record, ledger=counting(booked_from=BEGAN, booked_until=ago(60)))
     unknown = replace(record, ledger=counting(usd_per_hour=None))
     stopped = replace(record, ledger=counting(kind=None, since=None))
+    on_its_way = replace(record, ledger=counting(confirmed=False))
 
     (one,) = read(record).open
     assert (one.begin, one.usd_per_hour, one.region, one.unsure) == (
@@ -57,7 +58,7 @@ def test_an_open_interval_goes_on_exactly_where_it_is_booked() -> None:
     assert (read(record).booked, read(record).usd_per_hour) == (7, Decimal("0.35"))
     assert read(booked).open[0].begin == ago(60)
     assert (read(unknown).open[0].usd_per_hour, read(unknown).open[0].unsure) == (None, True)
-    assert read(stopped).open == ()
+    assert read(stopped).open == read(on_its_way).open == ()
 
 
 def test_looks_change_nothing_of_it() -> None:
