@@ -53,6 +53,7 @@ READ_BY = {
     "MAX_HOURLY_USD": _RULES,
     "SWEEP_GRACE_SECONDS": "api reconcile",
     "SWEEP_MAX_REPAIRS": "api reconcile",
+    "SWEEP_AT_ONCE": "api reconcile",
     "RESEND_SECONDS": "api reconcile",
     "MAX_RETRY_ATTEMPTS": f"{_QUEUED} dead_letters",
     "RETRY_BASE_SECONDS": _QUEUED,

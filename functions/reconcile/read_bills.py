@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from functions.reconcile.turns import is_turn
 from functions.shared.domain.errors import CallerError, NovitaForNow, NovitaRefused
+from functions.shared.domain.instance.fleet import Fleet
 from functions.shared.domain.instance.record import Instance
 from functions.shared.domain.instance.status import Status
 from functions.shared.domain.money.bills import Bill, counted, settled_days
@@ -41,9 +42,9 @@ class ReadBills:
     budget: TimeBudget
     novita_rate_limit: int
 
-    def __call__(self, fleet: Iterable[Instance]) -> None:
+    def __call__(self, fleet: Fleet) -> None:
         """Never worth a failure of the sweep itself: what was not read is due again."""
-        if not any(fleet) and not is_turn(self.clock(), _IDLE):
+        if not fleet and not is_turn(self.clock(), _IDLE):
             return
         try:
             self._read_due()

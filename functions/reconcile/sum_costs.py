@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from functions.shared.domain.instance.decision import Decision, Policy
-from functions.shared.domain.instance.record import Instance
+from functions.shared.domain.instance.fleet import Fleet
 from functions.shared.domain.money.ledger import midnight
 from functions.shared.domain.money.sums import has_days_to_book, sum_day
 from functions.shared.platform.observability import logger
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from functions.shared.engine.step import StepRunner
     from functions.shared.platform.invocation import TimeBudget
     from functions.shared.stores.cost_sums import CostSums
+    from functions.shared.stores.instances import Instances
 
 _SUMMED_FOR = timedelta(minutes=4)  # with a sweep a minute, none is older than five
 _DAY = timedelta(days=1)
@@ -26,36 +27,38 @@ _DAY = timedelta(days=1)
 @dataclass(frozen=True)
 class SumCosts:
     cost_sums: CostSums
+    instances: Instances
     steps: StepRunner
     policy: Policy
     clock: Callable[[], datetime]
     budget: TimeBudget
 
-    def __call__(self, fleet: Iterable[Instance]) -> None:
+    def __call__(self, fleet: Fleet) -> None:
         """Never worth a failure of the sweep itself: the next one sums anew."""
-        known = {record.id: record for record in fleet}
         try:
-            self._sum(known)
-            self._book_days(known.values())
+            self._sum(fleet)
+            self._book_days(fleet)
         except TABLE_FAILED as error:
             logger.warning("costs not summed", error=type(error).__name__)
 
-    def _book_days(self, records: Iterable[Instance]) -> None:
+    def _book_days(self, fleet: Fleet) -> None:
         """Days that are over, of what is at rest; what is on the move books them with its next step."""
         now = self.clock()
-        for record in records:
-            if not record.at_rest or not has_days_to_book(record, midnight(now)):
-                continue
+        open_since = midnight(now)
+        unbooked = (one.id for one in fleet if has_days_to_book(one.read(), open_since))
+        for record in self.instances.each_whole(unbooked):
             if not self.budget.may_repair():  # the next sweep goes on; what is open counts without it
                 return
-            self.steps.store(Decision(record, now, self.policy, now))
+            if record.at_rest:
+                self.steps.store(Decision(record, now, self.policy, now))
 
-    def _sum(self, known: dict[str, Instance]) -> None:
+    def _sum(self, fleet: Fleet) -> None:
         now = self.clock()
         today = now.date()
         summed_at = self.cost_sums.summed_at(today)
         if summed_at is not None and now - summed_at < _SUMMED_FOR:
             return
+        known = {one.id: one for one in fleet}
         for day in (*self._late_days(today), today - _DAY, today):  # today's last: it says that all is done
             if not self.budget.may_repair():
                 return

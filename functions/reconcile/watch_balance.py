@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from functions.reconcile.turns import is_turn
 from functions.shared.domain.errors import CallerError, NovitaForNow, NovitaRefused
-from functions.shared.domain.instance.record import Instance
+from functions.shared.domain.instance.fleet import Fleet
 from functions.shared.platform.observability import BALANCE_LOW, logger, measure
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ class WatchBalance:
     clock: Callable[[], datetime]
     budget: TimeBudget
 
-    def __call__(self, fleet: Iterable[Instance]) -> None:
+    def __call__(self, fleet: Fleet) -> None:
         """Novita is not asked where nothing costs anything. What it does not tell is no alarm."""
         if not is_turn(self.clock(), _EVERY) or not self.budget.may_repair():
             return
-        rate = sum((record.ledger.usd_per_hour for record in fleet), Decimal())
+        rate = sum((one.read().usd_per_hour for one in fleet), Decimal())
         available = self._available() if rate else None
         if available is not None and available < rate * _HOURS:
             logger.warning("balance low", available=str(available), per_hour=str(rate))

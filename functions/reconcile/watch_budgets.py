@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from functions.reconcile.turns import is_turn
 from functions.shared.domain.instance.decide import decide
 from functions.shared.domain.instance.decision import Policy, leave_to_its_step
+from functions.shared.domain.instance.fleet import Fleet, FleetSummary
 from functions.shared.domain.instance.observations import BudgetsJudged
 from functions.shared.domain.instance.progress import left_to_its_step
-from functions.shared.domain.instance.record import Instance
 from functions.shared.domain.money.budgets import Budget, BudgetAction
+from functions.shared.domain.money.ledger import Tags
 from functions.shared.platform.observability import BUDGETS_PASSED, correlated, logger, measure
 from functions.shared.stores.table import TABLE_FAILED
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from functions.shared.platform.invocation import TimeBudget
     from functions.shared.stores.budgets import Budgets
     from functions.shared.stores.cost_sums import CostSums
+    from functions.shared.stores.instances import Instances
 
 _IDLE = 5  # sweeps from one look to the next, while nothing costs anything
 
@@ -30,19 +32,20 @@ _IDLE = 5  # sweeps from one look to the next, while nothing costs anything
 class WatchBudgets:
     budgets: Budgets
     cost_sums: CostSums
+    instances: Instances
     steps: StepRunner
     policy: Policy
     clock: Callable[[], datetime]
     budget: TimeBudget
 
-    def __call__(self, fleet: Iterable[Instance]) -> None:
+    def __call__(self, fleet: Fleet) -> None:
         """Never worth a failure of the sweep itself: the next one looks again."""
         try:
-            self._watch(list(fleet))
+            self._watch(fleet)
         except TABLE_FAILED as error:
             logger.warning("budgets not judged", error=type(error).__name__)
 
-    def _watch(self, fleet: list[Instance]) -> None:
+    def _watch(self, fleet: Fleet) -> None:
         """Whenever the sums are new, which is every few minutes, or a budget is."""
         now = self.clock()
         if not fleet and not is_turn(now, _IDLE):  # what is booked late is told late
@@ -63,17 +66,22 @@ class WatchBudgets:
         if self._judge(fleet, [one for one in passed if one.action is BudgetAction.STOP], now):
             self.budgets.judged(as_of)
 
-    def _judge(self, fleet: list[Instance], stopping: list[Budget], now: datetime) -> bool:
+    def _judge(self, fleet: Fleet, stopping: list[Budget], now: datetime) -> bool:
         """Whether all were looked at; what has a step of its own under way is looked at next time."""
         ends = {budget: budget.period_at(now).ends_at for budget in stopping}
-        for record in fleet:
+
+        def over(key: str, tags: Tags) -> list[datetime]:
+            return [ends[budget] for budget in stopping if budget.covers(key, tags)]
+
+        def differs(known: FleetSummary) -> bool:
+            return bool(over(known.key, known.tags)) != known.budget_stop
+
+        for record in self.instances.each_whole(one.id for one in fleet if differs(one.read())):
             if not self.budget.may_repair():
                 return False
-            over = [ends[budget] for budget in stopping if budget.covers(record)]
-            judged = BudgetsJudged(max(over, default=None))
-            as_it_was = bool(over) == (record.clock.budget_stop_at is not None)
-            if as_it_was or left_to_its_step(record, now):
+            if left_to_its_step(record, now):
                 continue
+            judged = BudgetsJudged(max(over(record.actor, record.spec.tags), default=None))
             decision = leave_to_its_step(record, decide(record, judged, self.clock(), self.policy))
             if decision.record.clock != record.clock:
                 with correlated(record.correlation_id, instance_id=record.id):

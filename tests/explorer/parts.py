@@ -1,6 +1,6 @@
 """What the real functions are given here: the table, the client's wire, queues, and what nobody looks at."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
@@ -10,6 +10,7 @@ from typing import Any, cast
 from functions.shared.domain.errors import CallerError
 from functions.shared.domain.ids import Mark
 from functions.shared.domain.instance.decision import Decision
+from functions.shared.domain.instance.fleet import FleetEntry, fleet_summary
 from functions.shared.domain.instance.health import HealthReport
 from functions.shared.domain.instance.machine import Machine
 from functions.shared.domain.instance.observations import LastUse
@@ -58,16 +59,21 @@ class StoredInstances:
         call = Call("note purchase", machine.id, machine.name, (mark, machine, seen_at, wanted))
         return cast(bool, self._run.make(call))
 
-    def fleet(self) -> list[Instance]:
-        record = self.get("")
-        return [record] if record.may_have_machine else []
+    def fleet(self) -> list[FleetEntry]:
+        self._swept = self.get("")
+        if not self._swept.may_have_machine:
+            return []
+        return [FleetEntry(self._swept.id, fleet_summary(self._swept))]
+
+    def whole(self, ids: Iterable[str]) -> list[Instance]:
+        """As it was when the fleet was read."""
+        return [self._swept for _ in ids]
 
     def had_machines(self, _: datetime) -> bool:
         """Here the instance is older than any key but the first."""
-        return any(
-            record.live_machine_id or record.purchases.unsettled or record.cleanup.tasks
-            for record in self.fleet()
-        )
+        record = self.get("")
+        had = record.live_machine_id or record.purchases.unsettled or record.cleanup.tasks
+        return record.may_have_machine and bool(had)
 
     def owner(self, _: str) -> None:
         return None

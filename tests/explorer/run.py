@@ -148,12 +148,14 @@ class Run(Replay):
             self._instances,
             NOVITA,
             repair,
+            cast(Any, Unused()),
             lambda: DEPLOYMENT,
             POLICY,
             self.clock,
             self.budget,
             key_trust(self),
             sweep_max_repairs=20,
+            sweep_at_once=20,
         )()
 
     def _read(self) -> None:

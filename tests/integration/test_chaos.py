@@ -1,7 +1,7 @@
 """All faults at once, over a few instances; `make soak` has more of them."""
 
 from collections import Counter
-from datetime import datetime
+from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
@@ -36,6 +36,25 @@ def test_all_faults_at_once_lose_nothing_and_double_nothing(
     assert_counters_right(disturbed, DEPLOYMENT, key_id)
     assert in_use(disturbed, key_id).instances == in_use(disturbed).instances > 0
     assert sum(chaos_run.injected.values()) >= instances * 10
+
+
+@pytest.mark.parametrize("instances", [4, pytest.param(50, marks=pytest.mark.soak)])
+def test_the_same_holds_where_the_fleet_is_too_large_for_one_sweep(
+    disturbed: Harness, proxy: FaultProxy, instances: int
+) -> None:
+    """By pages of three: what a machine does by itself is known when the list has been gone through."""
+    disturbed.environment["SWEEP_AT_ONCE"] = "1"
+    disturbed.costs_within = timedelta(minutes=5 + instances / 2)
+    disturbed.restart()
+    disturbed.simulator.settings(maxPageSize=3)
+    random = Random(SEED)
+    callers = callers_of(disturbed, random, instances, over_seconds=instances * 12.0)
+
+    verdict, _ = run(disturbed, proxy, random, ALL, callers)
+
+    assert verdict.wrong == []
+    assert verdict.instances == instances
+    assert disturbed.wiring.list_walks.read().last is not None
 
 
 def count_all(harness: Harness) -> str:

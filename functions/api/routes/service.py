@@ -240,7 +240,7 @@ def _reconcile(body: SyncBody) -> SyncView:
         wired().last_sweep.note(report, began)
         invocation().job_counts.add("sweep", incomplete=int(not report.complete))
     view: SyncView = {
-        "complete": report.complete,
+        "complete": report.complete and report.whole,
         "dryRun": dry_run,
         "known": report.known,
         "missing": report.missing,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from functions.shared.domain.errors import Fault, MachineNotFound, NovitaForNow, NovitaRefused
 from functions.shared.domain.ids import read_mark
 from functions.shared.domain.instance.comparison import (
+    Comparison,
     Difference,
     DifferenceKind,
     MarkedMachine,
@@ -42,6 +44,7 @@ from functions.shared.platform.observability import (
     logger,
     measure,
 )
+from functions.shared.stores.table import UNREADABLE
 
 if TYPE_CHECKING:
     from functions.shared.engine.step import StepRunner
@@ -49,6 +52,11 @@ if TYPE_CHECKING:
     from functions.shared.platform.invocation import TimeBudget
     from functions.shared.stores.instances import Instances
     from functions.shared.stores.machines import Orphans
+
+
+PendingRepair = tuple[Instance | None, Callable[[], Difference | None]]  # of which instance, and the work
+T = TypeVar("T")
+_SWEEP_SECONDS = 60  # from one sweep to the next
 
 
 @dataclass(frozen=True)
@@ -135,12 +143,13 @@ class Repair:
             return found
         return replace(found, action="delete", done=not self.dry_run and self._delete(marked))
 
-    def to_delete(self, marked: MarkedMachine) -> bool:
-        """Whether policy and age say that it is to be deleted, and Novita is not to be asked later."""
+    def to_delete(self, marked: MarkedMachine, at: datetime | None = None) -> bool:
+        """Whether policy and age say that it is to be deleted, or said so at that time, and Novita is not to
+        be asked later."""
         known = self.orphans.known(marked.machine.id) if self.orphan_policy == "delete" else None
         if known is None or (known.refusal and self.clock() < known.refusal.again_at):
             return False
-        return self.clock() - known.first_seen >= timedelta(seconds=self.orphan_age)
+        return (at or self.clock()) - known.first_seen >= timedelta(seconds=self.orphan_age)
 
     def _confirm(self, record: Instance, listed: Machine) -> Decision:
         """What a get by id tells, or nothing. Of spot only the list tells, by Novita's own documents."""
@@ -208,3 +217,73 @@ class Repair:
             return False
         with correlated(record.correlation_id, instance_id=record.id):
             return self.steps.store(decision) is not None
+
+
+def find_marked(
+    instances: Instances, machines: Iterable[Machine], records: Iterable[Instance], deployment: str
+) -> tuple[list[Machine], dict[str, Instance | None]]:
+    """The record of every id that a mark names. A machine whose record cannot be read is left out: it has
+    one, so that it is no orphan."""
+    by_id = {record.id: record for record in records}
+    marked: dict[str, Instance | None] = {}
+    comparable = []
+    for machine in machines:
+        mark = read_mark(machine.name, deployment)
+        try:
+            if mark and mark.instance_id not in marked:
+                marked[mark.instance_id] = by_id.get(mark.instance_id) or instances.get(mark.instance_id)
+        except UNREADABLE:
+            logger.exception("item not read", instance_id=mark and mark.instance_id)
+        else:
+            comparable.append(machine)
+    return comparable, marked
+
+
+def repair_rare(
+    repair: Repair, found: Comparison, began: datetime, deletable: frozenset[str], at_most: int
+) -> Iterator[PendingRepair]:
+    """Announcing is never held back; what needs calls of its own, or ends machines, is bounded for each kind.
+    The rest is for the next sweep."""
+    turn = turn_of(began, at_most)
+    for record, marked in rotated(turn, found.unknown)[:at_most]:
+        yield record, partial(repair.surplus, record, marked, began)
+    for record, machine in rotated(turn, found.reappeared)[:at_most]:
+        yield record, partial(repair.reappeared, record, machine)
+    for marked in found.orphans:
+        yield None, partial(repair.orphan, marked, may_delete=marked.machine.id in deletable)
+
+
+def repair_all(pending: Iterable[PendingRepair], budget: TimeBudget) -> tuple[list[Difference], int]:
+    """What was found, and how many are left over. Each on its own: one that cannot be dealt with must not
+    hold up those behind it."""
+    differences: list[Difference] = []
+    left_over = 0
+    for record, do in pending:
+        if not budget.may_repair():
+            left_over += 1
+            continue
+        with _about(record):
+            try:
+                difference = do()
+            except Exception:  # noqa: BLE001  # whatever it is, the next sweep meets it again
+                logger.exception("difference not repaired")
+                left_over += 1
+                continue
+        if difference is not None:
+            differences.append(difference)
+    return differences, left_over
+
+
+def turn_of(began: datetime, many: int) -> int:
+    """Every sweep begins so many further, so that none that fails holds up the others for ever."""
+    return many * int(began.timestamp() // _SWEEP_SECONDS)
+
+
+def rotated(turn: int, all_of_them: Sequence[T]) -> Sequence[T]:
+    start = turn % len(all_of_them) if all_of_them else 0
+    return (*all_of_them[start:], *all_of_them[:start])
+
+
+def _about(record: Instance | None) -> AbstractContextManager[None]:
+    """What is logged and asked about an instance carries its correlation id; an orphan has none."""
+    return correlated(record.correlation_id, instance_id=record.id) if record else nullcontext()

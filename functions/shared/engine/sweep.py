@@ -13,6 +13,7 @@ from functions.shared.domain.messages import DeliveryMessage
 from functions.shared.platform.observability import OLDEST_OVERDUE, OVERDUE, logger, measure
 from functions.shared.stores.deliveries import read_delivery
 from functions.shared.stores.instances import read_record
+from functions.shared.stores.table import TABLE_FAILED
 
 if TYPE_CHECKING:
     from functions.shared.engine.step import StepRunner
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from functions.shared.stores.caps import Caps
     from functions.shared.stores.table import Due, Item
 
-_AT_ONCE = 500
+_AT_ONCE, _MOST = 500, 5000
 _MINUTE, _CAPS_EVERY = 60, 5  # a read of what is not there costs money, too
 # A limit that is far away has no message: it is no fault that a sweep finds it when it is due, and soon.
 _FOUND_WITHIN = timedelta(minutes=2)
@@ -102,11 +103,16 @@ class Sweep:
 
     def _caps(self, now: datetime) -> None:
         """Counters of caps whose check is due; there are none where no cap is set."""
-        _each(self._claimed("cap", now, now + self.resend), lambda one: self.caps.check(one["cap"]))
+        names: list[str] = []
+        _each(self._claimed("cap", now, now + self.resend), lambda one: names.append(one["cap"]))
+        try:
+            self.caps.check(names)
+        except TABLE_FAILED as error:  # they are due again
+            logger.warning("caps not checked", error=type(error).__name__)
 
     def _claimed(self, kind: str, until: datetime, due_again: datetime) -> Iterator[Item]:
         """Each for one sweep alone, however many run; what there is no time for is the next one's."""
-        for overdue in self.due.overdue(kind, until, _AT_ONCE):
+        for overdue in self._overdue(kind, until):
             if not self.budget.may_sweep():
                 return
             try:
@@ -116,6 +122,19 @@ class Sweep:
                 return
             if claimed is not None:
                 yield claimed
+
+    def _overdue(self, kind: str, until: datetime) -> Iterator[Item]:
+        """Longest overdue first, as many as half of the time allows: what else a sweep does needs some, too.
+        What was claimed is due later, and so is not found again."""
+        time = self.budget.at_most(self.budget.left() / 2, self.clock)
+        for _ in range(_MOST // _AT_ONCE):
+            found = self.due.overdue(kind, until, _AT_ONCE)
+            for overdue in found:
+                if time.left() <= 0:
+                    return
+                yield overdue
+            if len(found) < _AT_ONCE:
+                return
 
 
 def _each(claimed: Iterator[Item], enqueue: Callable[[Item], None]) -> int:

@@ -314,18 +314,36 @@ class Novita:
             calls += 1
             return self._page(number, size, name, until - self._clock())
 
-        size = SMALL_PAGE if self._clock() < self._small_pages_until else LARGE_PAGE
+        size = self.page_size
         try:
             return every_page(page), calls
         except NotNow:
             raise
         except (NovitaForNow, NovitaRefused) as error:
-            # No bound is documented; there may be one all the same, or the answer was too large to be read.
-            self._small_pages_until = self._clock() + SMALL_PAGES_SECONDS
+            self._ask_for_less()
             if size == SMALL_PAGE or error.code != "NOVITA_REJECTED":
                 raise
             size = SMALL_PAGE
             return every_page(page), calls
+
+    @property
+    def page_size(self) -> int:
+        """That is best asked for now."""
+        return SMALL_PAGE if self._clock() < self._small_pages_until else LARGE_PAGE
+
+    def list_page(self, number: int, size: int, *, within: float) -> ListPage[Machine]:
+        """For whoever goes through a list that is too long for one time."""
+        try:
+            return self._page(number, size, None, within)
+        except NotNow:
+            raise
+        except (NovitaForNow, NovitaRefused):
+            self._ask_for_less()
+            raise
+
+    def _ask_for_less(self) -> None:
+        """No bound is documented; there may be one all the same, or the answer was too large to be read."""
+        self._small_pages_until = self._clock() + SMALL_PAGES_SECONDS
 
     def start(self, machine_id: str, *, within: float) -> None:
         self._attempts.make(_act("start", machine_id), within)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:  # imported when first used: no function pays at its cold start for what only others do
     from functions.api.cursors import Cursors
+    from functions.shared.engine.compare_by_pages import CompareByPages
     from functions.shared.engine.repair import Repair
     from functions.shared.engine.shared_polling import SharedPolling
     from functions.shared.platform.wiring import Wiring
@@ -110,6 +111,17 @@ class Invocation:
         from functions.shared.engine.shared_polling import SharedPolling
 
         return self.compose(SharedPolling)
+
+    @property
+    def by_pages(self) -> Callable[[], CompareByPages]:
+        """Seldom needed."""
+
+        def by_pages() -> CompareByPages:
+            from functions.shared.engine.compare_by_pages import CompareByPages
+
+            return self.compose(CompareByPages)
+
+        return by_pages
 
     @property
     def repair(self) -> Repair:

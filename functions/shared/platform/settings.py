@@ -254,6 +254,9 @@ class Settings(_OfOneFunction):
     sweep_max_repairs: int = count(
         20, 1, 1000, "Machines of one kind that a sweep deletes or asks Novita about at most", SWEEP
     )
+    sweep_at_once: int = count(
+        2500, 1, 10000, "Instances that one sweep compares with Novita; several go through more", SWEEP
+    )
     orphan_age: float = seconds(3600, 0, 2592000, "Orphans known for less than this are not deleted", SWEEP)
     auth: str = choice(
         "keys", ("keys", "iam", "jwt"), "Who vouches for callers; the deploy option auth sets it", "api"

@@ -60,6 +60,7 @@ if TYPE_CHECKING:  # imported when first used: not every function pays for them 
     from functions.shared.stores.deliveries import ReceiverSlots
     from functions.shared.stores.last_sweep import LastSweep
     from functions.shared.stores.ledger import LedgerLines
+    from functions.shared.stores.list_walks import ListWalks
     from functions.shared.stores.rate_limiter import RateLimiter
 
 
@@ -246,6 +247,12 @@ class Wiring:
         from functions.shared.stores.last_sweep import LastSweep
 
         return LastSweep(self.table, self.clock)
+
+    @cached_property
+    def list_walks(self) -> "ListWalks":
+        from functions.shared.stores.list_walks import ListWalks
+
+        return ListWalks(self.table, self.clock)
 
     @cached_property
     def cost_sums(self) -> "CostSums":

@@ -1,13 +1,13 @@
 """Budgets as they were set, what is spent of them, and which of their thresholds were told."""
 
 import json
+import zlib
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from decimal import Decimal
 
 from functions.shared.domain.errors import NotFound
 from functions.shared.domain.ids import timestamp
-from functions.shared.domain.instance.machine import text_digest
 from functions.shared.domain.instance.record import Instance
 from functions.shared.domain.money.budgets import Budget, BudgetAction, read_budget
 from functions.shared.domain.money.caps import committed
@@ -69,7 +69,7 @@ class Budgets:
         """SpendingRefused where a budget does not allow what it is about to begin."""
         now = self._clock()
         for budget in self.all():
-            if budget.action is not BudgetAction.NOTIFY and budget.covers(record):
+            if budget.action is not BudgetAction.NOTIFY and budget.covers(record.actor, record.spec.tags):
                 budget.require_room(self.spent(budget, now), committed(record).hourly, now)
 
     def is_judged(self, as_of: datetime | None) -> bool:
@@ -96,7 +96,7 @@ class Budgets:
 
     def _told(self, budget: Budget, threshold: int, spent: Decimal, now: datetime) -> tuple[Item, Item]:
         period = budget.period_at(now)
-        scope = text_digest(json.dumps(budget.scope, sort_keys=True))
+        scope = f"{zlib.crc32(json.dumps(budget.scope, sort_keys=True).encode()):08x}"
         which = f"{period.begin.isoformat()}#{budget.period}#{scope}#{budget.limit}#{threshold:04d}"
         pk = f"budgets#{budget.name}"
         told = {

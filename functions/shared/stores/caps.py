@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from functions.shared.domain.instance.fleet import FleetEntry
 from functions.shared.domain.instance.record import Instance
 from functions.shared.domain.money.caps import (
     DEPLOYMENT,
@@ -53,7 +54,7 @@ class Caps:
         table: Table,
         clock: Callable[[], datetime],
         deployment: CapLimits,
-        fleet: Callable[[], Iterable[Instance]],
+        fleet: Callable[[], Iterable[FleetEntry]],
     ) -> None:
         self._table = table
         self._clock = clock
@@ -97,12 +98,15 @@ class Caps:
     def _limits(self, name: str, counter: Counter) -> CapLimits:
         return self._deployment if name == DEPLOYMENT else counter.limits
 
-    def _count(self, name: str) -> Commitment:
-        deployment = bool(self._deployment)
-        counts = (
-            record.counted for record in self._fleet() if name in counters(record, deployment=deployment)
-        )
-        return sum(counts, NOTHING)
+    def _count(self, *names: str) -> dict[str, Commitment]:
+        """Of all of them at once: going through the fleet is what takes time."""
+        counts = dict.fromkeys(names, NOTHING)
+        for entry in self._fleet():
+            known = entry.read()
+            whose = (DEPLOYMENT if self._deployment else "", known.key if known.capped else "")
+            for name in counts.keys() & whose:
+                counts[name] += known.commits
+        return counts
 
     def _recount(self, name: str, limits: CapLimits | None = None) -> Counter:
         """A counter that is missing, or that nobody has kept for a while: one that is kept knows better than
@@ -113,7 +117,7 @@ class Caps:
             if before and kept and limits in (None, before.limits):
                 return before
             counter = Counter(
-                before.in_use if before and kept else self._count(name),
+                before.in_use if before and kept else self._count(name)[name],
                 before.changes + 1 if before else 1,
                 limits or (before.limits if before else NO_CAPS),
                 now + _CHECKED_EVERY,
@@ -125,14 +129,16 @@ class Caps:
                 return counter
         raise ConditionFailed
 
-    def check(self, name: str) -> None:
+    def check(self, names: Iterable[str]) -> None:
         """Put right what a crash, another version or a changed setting left wrong. An index may lag: a
         difference counts when two sweeps have seen the same one, and nobody has counted meanwhile."""
-        counter, now = self.read(name), self._clock()
-        if counter is None:
-            return
-        counted = self._count(name)
-        wrong = counted - counter.in_use
+        known = {name: counter for name in names if (counter := self.read(name))}
+        counted = self._count(*known) if known else {}
+        for name, counter in known.items():
+            self._check(name, counter, counted[name])
+
+    def _check(self, name: str, counter: Counter, counted: Commitment) -> None:
+        now, wrong = self._clock(), counted - counter.in_use
         if wrong == NOTHING:
             kept = counted != NOTHING and not (name == DEPLOYMENT and not self._deployment)
             self._keep(name, counter, now + _CHECKED_EVERY if kept else None)

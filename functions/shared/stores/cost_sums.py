@@ -35,7 +35,7 @@ class CostSums:
 
     def booked(self, day: date) -> Iterator[Cost]:
         """Everything that fell on the day, under what it counted as then."""
-        found = self._table.query_all(
+        found = self._table.query_each(
             "pk = :pk AND begins_with(sk, :sk)", {":pk": day_key(day), ":sk": ENTRY}
         )
         return map(_read_cost, found)

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 from functions.shared.domain.errors import NotFound, OstlerError, StaleInstance, Unavailable
 from functions.shared.domain.ids import Mark, earliest_instance_id
 from functions.shared.domain.instance.decision import Decision
+from functions.shared.domain.instance.fleet import FleetEntry, fleet_summary, read_summary
 from functions.shared.domain.instance.machine import Machine
 from functions.shared.domain.instance.record import Event, Instance, Operation, Purchase, PurchaseOutcome
 from functions.shared.domain.instance.status import Status
@@ -74,7 +75,7 @@ def record_item(record: Instance) -> Item:
     if record.next_check_at:
         item |= {"due": "instance", "dueAt": millis(record.next_check_at)}
     if record.may_have_machine:
-        item |= {"fleet": fleet_key(record.id), "summary": record.fleet_summary}
+        item |= {"fleet": fleet_key(record.id), "summary": fleet_summary(record)}
     return {**item, **record.unknown.get("item", {})}
 
 
@@ -305,6 +306,11 @@ class Instances:
         item = self._table.get(f"machine#{machine_id}", "owner")
         return str(item["instanceId"]) if item else None
 
+    def owners(self, machine_ids: Iterable[str]) -> dict[str, str]:
+        """Of several machines, perhaps a moment old: by machine, the instance that has or had it last."""
+        found = self._table.get_all((f"machine#{one}", "owner") for one in machine_ids)
+        return {item["pk"].removeprefix("machine#"): str(item["instanceId"]) for item in found}
+
     def purchases(self, instance_id: str) -> tuple[Purchase, ...]:
         found = self._table.query_all(
             "pk = :pk AND begins_with(sk, :sk)", {":pk": instance_id, ":sk": "purchase#"}
@@ -343,15 +349,24 @@ class Instances:
             return self.turned_out_bought(mark, machine, seen_at, wanted=wanted)
         return True
 
-    def fleet(self) -> list[Instance]:
-        """Every instance that has or may have a machine, as a sweep needs them: perhaps a moment old. One
-        that cannot be read, as after a roll-back, must not hide the others."""
-        return self._read_all(self._fleet_entries())
+    def fleet(self) -> list[FleetEntry]:
+        """Every instance that has or may have a machine, as a sweep needs them: perhaps a moment old."""
+        return [FleetEntry(entry["id"], entry["summary"]) for entry in self._fleet_entries()]
 
-    def fleet_as_it_is(self) -> list[Instance]:
+    def fleet_as_it_is(self) -> Iterator[FleetEntry]:
         """The same, read consistently."""
         keys = ((entry["pk"], entry["sk"]) for entry in self._fleet_entries())
-        return list(readable(read_record, self._table.get_all(keys, consistent=True)))
+        for item in self._table.get_all(keys, consistent=True, only=("id", "fleet", "summary")):
+            if "fleet" in item:
+                yield FleetEntry(item["id"], item["summary"])
+
+    def whole(self, ids: Iterable[str]) -> list[Instance]:
+        return list(self.each_whole(ids))
+
+    def each_whole(self, ids: Iterable[str]) -> Iterator[Instance]:
+        """Their records, perhaps a moment old, read as they are asked for. One that cannot be read, as after
+        a roll-back, must not hide the others."""
+        return readable(read_record, self._table.get_all((one, "record") for one in ids))
 
     def not_terminated(self) -> list[Instance]:
         """The fleet, and those that have no machine: they failed, or are about to end."""
@@ -361,7 +376,9 @@ class Instances:
 
     def _fleet_entries(self) -> Iterator[Item]:
         for shard in range(FLEET_SHARDS):
-            yield from self._entries("fleet", "fleet", _shard_key(shard))
+            yield from self._table.query_each(
+                "#key = :key", {":key": _shard_key(shard)}, index="fleet", names={"#key": "fleet"}
+            )
 
     def _entries(self, index: str, key: str, value: str) -> list[Item]:
         return self._table.query_all(
@@ -378,7 +395,7 @@ class Instances:
         return any(self._may_have_bought(entry) for entry in self._fleet_entries() if entry["id"] < horizon)
 
     def _may_have_bought(self, entry: Item) -> bool:
-        if entry.get("summary", {}).get("machine"):
+        if read_summary(entry["summary"]).machine_id:
             return True
         record = self.get(entry["id"])
         return record is not None and (record.purchases.unsettled or bool(record.cleanup.tasks))

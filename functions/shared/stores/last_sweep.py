@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from functions.shared.domain.errors import Fault
-from functions.shared.domain.instance.comparison import ComparisonReport, DifferenceKind
+from functions.shared.domain.instance.comparison import ComparisonReport
 from functions.shared.domain.instance.record import Instance
 from functions.shared.domain.instance.status import Status
 from functions.shared.platform.observability import logger
@@ -135,15 +135,19 @@ def _after(before: SweepFindings | None, report: ComparisonReport, began: dateti
         )
     if report.fault:
         return found
-    found = replace(found, compared_at=began, orphans=sum(1 for _ in report.of(DifferenceKind.ORPHAN)))
-    return found if len(report.absent) > _MOST_ABSENT else _listed(found, report, began)
+    found = replace(found, compared_at=began)
+    if report.orphans is not None:
+        found = replace(found, orphans=report.orphans)
+    if report.listed_at is None or len(report.absent) > _MOST_ABSENT:
+        return found
+    return _listed(found, report, report.listed_at)
 
 
-def _listed(found: SweepFindings, report: ComparisonReport, began: datetime) -> SweepFindings:
+def _listed(found: SweepFindings, report: ComparisonReport, listed_at: datetime) -> SweepFindings:
     """What the list lacks now was shown when it was last listed, however long that is ago."""
     shown = {machine_id: found.shown_at(machine_id) for machine_id in report.absent}
     absent = {machine_id: millis(at) if at else 0 for machine_id, at in shown.items()}
-    return replace(found, listed_at=began, absent=absent)
+    return replace(found, listed_at=listed_at, absent=absent)
 
 
 def _item(found: SweepFindings) -> Item:

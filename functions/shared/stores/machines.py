@@ -1,7 +1,7 @@
 """Machines beside their records: the deployment's mark, orphans that carry it, whether the Novita key is that
 of their account, whether any are bought at all, and how long boots took."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -10,7 +10,7 @@ from functions.shared.domain.ids import new_deployment_id, timestamp
 from functions.shared.domain.instance.boot_times import BOOT_TIMES_KEPT, BootEstimate, BootTime, estimate_from
 from functions.shared.domain.instance.comparison import MarkedMachine
 from functions.shared.domain.instance.progress import PURCHASES_PAUSED
-from functions.shared.domain.instance.record import Refusal
+from functions.shared.domain.instance.record import Instance, Refusal
 from functions.shared.platform.observability import logger
 from functions.shared.stores.table import (
     NEW,
@@ -170,8 +170,9 @@ class KeyTrust:
             self._prove(version, "no machine before it")
         return version in self._known
 
-    def showed(self, ours_since: datetime | None) -> None:
-        """The list that this process's key shows has a machine that is ours since then."""
+    def showed(self, records: Iterable[Instance]) -> None:
+        """The list that this process's key shows has their machines."""
+        ours_since = min((one.machine.bought_at or one.created_at for one in records), default=None)
         version = self._version()
         first_used_at = self._first_used_at(version, self._clock())
         if first_used_at and ours_since and ours_since < first_used_at:

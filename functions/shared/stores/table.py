@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from itertools import islice
 from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -123,13 +124,18 @@ class Table:
         )
         return unmarshal(answer["Item"]) if "Item" in answer else None
 
-    def get_all(self, keys: Iterable[tuple[str, str]], *, consistent: bool = False) -> Iterator[Item]:
+    def get_all(
+        self, keys: Iterable[tuple[str, str]], *, consistent: bool = False, only: Sequence[str] = ()
+    ) -> Iterator[Item]:
         """The items of those keys, in any order and, unless consistent, perhaps a moment old: what is not
-        there, or what a busy table does not give, is left out."""
-        wanted = [{"pk": {"S": pk}, "sk": {"S": sk}} for pk, sk in dict.fromkeys(keys)]
-        for start in range(0, len(wanted), _AT_ONCE):
-            some = wanted[start : start + _AT_ONCE]
-            left: Any = {self.name: {"Keys": some, "ConsistentRead": consistent}}
+        there, or what a busy table does not give, is left out. `only` these of their attributes, if named."""
+        parts: dict[str, Any] = {"ConsistentRead": consistent}
+        if only:
+            parts["ExpressionAttributeNames"] = {f"#{name}": name for name in only}
+            parts["ProjectionExpression"] = ", ".join(f"#{name}" for name in only)
+        wanted = ({"pk": {"S": pk}, "sk": {"S": sk}} for pk, sk in dict.fromkeys(keys))
+        while some := list(islice(wanted, _AT_ONCE)):
+            left: Any = {self.name: {"Keys": some, **parts}}
             for _ in range(_PARTS):
                 answer = self.client.batch_get_item(RequestItems=left)
                 yield from map(unmarshal, answer["Responses"].get(self.name, []))
@@ -278,11 +284,15 @@ class Table:
         return sum(page["Count"] for page in pages)
 
     def query_all(self, condition: str, values: Mapping[str, Any], **options: Any) -> list[Item]:
+        return list(self.query_each(condition, values, **options))
+
+    def query_each(self, condition: str, values: Mapping[str, Any], **options: Any) -> Iterator[Item]:
+        """The same, for whoever need not hold all of them at once."""
         items, start = self.query(condition, values, **options)
+        yield from items
         while start:
-            more, start = self.query(condition, values, start=start, **options)
-            items += more
-        return items
+            items, start = self.query(condition, values, start=start, **options)
+            yield from items
 
     def page(
         self,

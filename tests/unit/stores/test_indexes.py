@@ -1,11 +1,13 @@
 """Indexes carry little and may lag: what they find is read whole, and counts only if it is still so."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from functions.shared.domain.ids import new_instance_id
+from functions.shared.domain.instance.fleet import FleetEntry
 from functions.shared.domain.instance.record import Action, CleanupTask, Instance
 from functions.shared.domain.instance.status import Status
 from functions.shared.stores.instances import FLEET_SHARDS, Instances, fleet_key, record_item
@@ -50,7 +52,7 @@ def failed(instance_id: str, **changes: Any) -> Instance:
     )
 
 
-def ids(records: list[Instance]) -> list[str]:
+def ids(records: Sequence[Instance | FleetEntry]) -> list[str]:
     return sorted(record.id for record in records)
 
 

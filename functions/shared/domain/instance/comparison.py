@@ -4,10 +4,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Any
 
 from functions.shared.domain.errors import Fault
 from functions.shared.domain.ids import Mark, read_mark
 from functions.shared.domain.instance.decision import Decision
+from functions.shared.domain.instance.fleet import Fleet
 from functions.shared.domain.instance.machine import Machine, MachineState, machine_state
 from functions.shared.domain.instance.record import Instance
 from functions.shared.domain.instance.status import Status
@@ -38,8 +40,11 @@ class ComparisonReport:
     deletions_held: int = 0  # orphans that are not deleted because there are too many of them at once
     differences: tuple[Difference, ...] = ()
     fault: Fault | None = None  # why Novita's list could not be read, or is not believed
-    absent: tuple[str, ...] = ()  # machines of ours that the list lacks, also those that it may show late
-    fleet: tuple[Instance, ...] = ()  # the records that were compared
+    whole: bool = True  # it was read from its beginning to its end
+    orphans: int | None = None  # in the whole list; None: not known yet
+    listed_at: datetime | None = None  # when the last whole list was begun
+    absent: tuple[str, ...] = ()  # machines of ours that it lacks, also those that it may show late
+    fleet: Fleet = ()  # all that have or may have a machine, as they were before
 
     def of(self, kind: DifferenceKind) -> Iterator[Difference]:
         return (one for one in self.differences if one.kind is kind)
@@ -61,6 +66,7 @@ class ComparisonReport:
         }
 
 
+BLANK = Fault("NOVITA_UNAVAILABLE", "Novita's list shows none of the machines that are known")
 _FEW = 3
 _SHARE = 0.2
 _SOON = timedelta(seconds=5)  # what is due by then needs no other message
@@ -76,18 +82,14 @@ class MarkedMachine:
 
 @dataclass(frozen=True)
 class Comparison:
-    matched: tuple[tuple[Instance, Machine], ...]
-    unlisted: tuple[Instance, ...]  # absent from the list, which proves nothing
-    unknown: tuple[tuple[Instance, MarkedMachine], ...]
+    matched: tuple[tuple[Instance, Machine], ...] = ()
+    unlisted: tuple[Instance, ...] = ()  # absent from the list, which proves nothing
+    unknown: tuple[tuple[Instance, MarkedMachine], ...] = ()
     # Confirmed gone, and listed all the same: most likely a lag.
-    reappeared: tuple[tuple[Instance, Machine], ...]
-    orphans: tuple[MarkedMachine, ...]  # a mark of ours, and no record
-    known: int
+    reappeared: tuple[tuple[Instance, Machine], ...] = ()
+    orphans: tuple[MarkedMachine, ...] = ()  # a mark of ours, and no record
+    known: int = 0
     absent: tuple[str, ...] = ()  # all known machines that are not listed, whatever follows from it
-
-    def too_many(self, deletions: int) -> bool:
-        """Orphans to delete at once: more likely the records are lost, or it is another account's list."""
-        return deletions > max(_FEW, _SHARE * self.known)
 
     @property
     def blank(self) -> bool:
@@ -138,6 +140,21 @@ def compare(
         len(owners),
         tuple(id_ for id_ in owners if id_ and id_ not in present),
     )
+
+
+def report_of(fleet: Fleet, *, complete: bool, **more: Any) -> ComparisonReport:
+    known = missing = stuck = 0
+    for entry in fleet:
+        about = entry.read()
+        known += about.machine_id is not None
+        missing += about.missing
+        stuck += about.stuck
+    return ComparisonReport(complete, known, missing, stuck, fleet=fleet, **more)
+
+
+def too_many(deletions: int, known: int) -> bool:
+    """Orphans to delete at once: more likely the records are lost, or it is another account's list."""
+    return deletions > max(_FEW, _SHARE * known)
 
 
 def worth_an_early_step(record: Instance, machine: Machine, now: datetime) -> bool:

@@ -1,9 +1,6 @@
 """What Novita says of a machine, in our words; a status we do not know means "on its way"."""
 
-import json
 import re
-import zlib
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -98,17 +95,6 @@ def has_addresses(machine: Machine, *, expected: bool) -> bool:
     return all(endpoint.address for endpoint in machine.endpoints)
 
 
-def endpoints_digest(endpoints: Iterable[Endpoint]) -> str:
-    """Short, to see whether they have changed; empty where there are none."""
-    known = [[one.port, one.type, one.address] for one in endpoints]
-    return f"{zlib.crc32(json.dumps(known).encode()):08x}" if known else ""
-
-
-def text_digest(text: str) -> str:
-    """Short, to see whether it has changed; empty where there is none."""
-    return f"{zlib.crc32(text.encode()):08x}" if text else ""
-
-
 @dataclass(frozen=True)
 class ShownError:
     """What Novita says is wrong with a machine, and since when it has said so at every look."""
@@ -154,7 +140,3 @@ _MAY_MEND = re.compile(
     r"|host not found|no such host|\bdns\b|\blookup\b|unavailable|bad gateway|server error|\b(429|50\d)\b"
     r"|\beof\b|\btls\b|no space|out of memory|\boom\b"
 )
-
-
-def spot_notice(status: str, reclaim_at: datetime | None) -> str:
-    return f"{status} {reclaim_at.isoformat() if reclaim_at else ''}".strip()

@@ -11,13 +11,7 @@ from functions.shared.domain.errors import Fault
 from functions.shared.domain.instance.boot_times import BootEstimate
 from functions.shared.domain.instance.health import HealthCheck
 from functions.shared.domain.instance.limits import NEW_CLOCK, NO_LIMITS, EndedBy, LimitClock, Limits
-from functions.shared.domain.instance.machine import (
-    Endpoint,
-    ShownError,
-    endpoints_digest,
-    spot_notice,
-    text_digest,
-)
+from functions.shared.domain.instance.machine import Endpoint, ShownError
 from functions.shared.domain.instance.reclaim import (
     NO_RECOVERIES,
     SPOT,
@@ -27,7 +21,7 @@ from functions.shared.domain.instance.reclaim import (
 )
 from functions.shared.domain.instance.status import AT_REST, NEXT, Status
 from functions.shared.domain.money.caps import NOTHING, Commitment
-from functions.shared.domain.money.ledger import Ledger, Meter
+from functions.shared.domain.money.ledger import Ledger
 
 _NO_COSTS = Ledger()
 
@@ -392,24 +386,6 @@ class Instance:
         task = self.cleanup.task(self.machine.id)
         return task is not None and task.action is Action.DELETE
 
-    @property
-    def fleet_summary(self) -> dict[str, str]:
-        """What a sweep has to know to see that Novita shows nothing new, and no more: an index carries it.
-        What Novita last showed is there only at rest, since steps follow what is on the move."""
-        machine = self.machine
-        parts: dict[str, str | None] = {"status": str(self.status), "machine": self.live_machine_id}
-        settled = self.at_rest and machine.first_missed_at is None and self.waiting is None
-        if settled and self.live_machine_id:
-            parts |= {
-                "shown": machine.novita_status,
-                "region": machine.region,
-                "spot": spot_notice(machine.spot_status, machine.spot_reclaim_at),
-                "endpoints": endpoints_digest(machine.endpoints),
-                "error": text_digest(machine.shown_error.text) if machine.shown_error else None,
-                "counted": _seconds(self.ledger.meter(machine.id)),
-            }
-        return {name: value for name, value in parts.items() if value}
-
     def gave_up(self, machine_id: str) -> bool:
         """It ended without the machine's end being asked for: one that is back may be somebody else's."""
         left = (*self.cleanup.vanished, *self.cleanup.released)
@@ -461,9 +437,3 @@ class Instance:
 
     def may_become(self, status: Status) -> bool:
         return status in NEXT[self.status]
-
-
-def _seconds(meter: Meter | None) -> str | None:
-    """From when on a stop that Novita tells of would be news."""
-    counted_from = meter and meter.counted_from
-    return str(int(counted_from.timestamp())) if counted_from else None

@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from functions.shared.domain.errors import SpendingRefused
 from functions.shared.domain.ids import timestamp
+from functions.shared.domain.money.ledger import Tags
 from functions.shared.domain.money.sums import ALL
-
-if TYPE_CHECKING:
-    from functions.shared.domain.instance.record import Instance
 
 _MICROS = 1_000_000
 
@@ -73,10 +71,11 @@ class Budget:
             return {"key": self.owner}
         return {"tag": {"name": self.tag[0], "value": self.tag[1]}} if self.tag else "all"
 
-    def covers(self, record: "Instance") -> bool:
+    def covers(self, key: str, tags: Tags) -> bool:
+        """What that key has made, with those tags."""
         if self.owner is not None:
-            return record.actor == self.owner
-        return self.tag is None or self.tag in record.spec.tags
+            return key == self.owner
+        return self.tag is None or self.tag in tags
 
     def reached(self, spent: Decimal) -> list[int]:
         return [one for one in self.thresholds if spent * 100 >= self.limit * one]

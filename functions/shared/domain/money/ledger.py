@@ -158,11 +158,6 @@ class Meter:
         return self.estimated or (self.kind is LineKind.RUNNING and self._price_unsure)
 
     @property
-    def counted_from(self) -> datetime | None:
-        """A stop that Novita tells of and that is later than this is news."""
-        return self.since if self.kind is LineKind.RUNNING else self.ended_at
-
-    @property
     def _price_unsure(self) -> bool:
         return self.guessed_price or self.usd_per_hour is None
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 
-from functions.shared.domain.instance.record import Instance
+from functions.shared.domain.instance.fleet import FleetEntry, FleetSummary
 from functions.shared.domain.money.ledger import Span, amount
 
 ALL = "all"
@@ -73,42 +73,32 @@ def whole_day(day: date) -> Span:
     return Span(begin, begin + timedelta(days=1))
 
 
-def sum_day(day: date, booked: Iterable[Cost], fleet: Mapping[str, Instance], now: datetime) -> DaySums:
-    """What is booked, and what is not yet, by the records as they were read. Records are read first: an entry
-    that its record does not count yet is that record's to tell, so that nothing counts twice."""
+def sum_day(day: date, booked: Iterable[Cost], fleet: Mapping[str, FleetEntry], now: datetime) -> DaySums:
+    """What is booked, and what is not yet, by the fleet as it was read. The fleet is read first: an entry
+    that its record did not count then is that record's to tell, so that nothing counts twice."""
     sums = DaySums()
     for cost in booked:
-        record = fleet.get(cost.instance_id)
-        if record is None or cost.number is None or cost.number < record.ledger.entries:
+        known = fleet.get(cost.instance_id)
+        if known is None or cost.number is None or cost.number < known.read().booked:
             sums.add(cost)
-    for record in fleet.values():
-        for cost in open_costs(record, day, now):
+    for entry in fleet.values():
+        for cost in open_costs(entry.id, entry.read(), day, now):
             sums.add(cost)
     sums.add_untagged()
     return sums
 
 
-def open_costs(record: Instance, day: date, now: datetime) -> Iterator[Cost]:
+def open_costs(instance_id: str, known: FleetSummary, day: date, now: datetime) -> Iterator[Cost]:
     """What its open intervals have cost on that day, as far as that is not booked."""
-    ledger = record.ledger
-    for meter in ledger.meters:
-        begin = meter.booked_until or meter.since
-        if meter.since is None or begin is None or begin >= now:
+    for one in known.open:
+        if one.begin >= now:
             continue
-        part = Span(begin, now).within(whole_day(day))
+        part = Span(one.begin, now).within(whole_day(day))
         if part.begin < part.end:
-            yield Cost(
-                amount(meter.rate, part),
-                record.id,
-                record.spec.product_name,
-                meter.region,
-                record.actor,
-                ledger.tags,
-                meter.unsure or record.missing,
-            )
+            usd = amount(one.usd_per_hour, part)
+            yield Cost(usd, instance_id, known.product, one.region, known.key, known.tags, one.unsure)
 
 
-def has_days_to_book(record: Instance, midnight: datetime) -> bool:
+def has_days_to_book(known: FleetSummary, midnight: datetime) -> bool:
     """An interval of it began on a day that is over, and is not booked there yet."""
-    meters = (one for one in record.ledger.meters if one.since)
-    return any((one.booked_until or one.since or midnight) < midnight for one in meters)
+    return any(one.begin < midnight for one in known.open)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from functions.shared.domain.ids import Mark, machine_name, new_instance_id
-from functions.shared.domain.instance.comparison import Comparison, compare
+from functions.shared.domain.instance.comparison import Comparison, compare, too_many
 from functions.shared.domain.instance.machine import Machine
 from functions.shared.domain.instance.record import Action, Instance
 from functions.shared.domain.instance.status import Status
@@ -146,12 +146,10 @@ def test_what_was_released_is_nobodys_surplus() -> None:
 
 
 @pytest.mark.parametrize(
-    ("known", "orphans", "too_many"),
+    ("known", "orphans", "held"),
     [(0, 3, False), (0, 4, True), (15, 3, False), (16, 4, True), (20, 4, False), (20, 5, True)],
 )
 def test_more_than_three_orphans_and_a_fifth_of_what_is_known_are_not_deleted_at_once(
-    known: int, orphans: int, too_many: bool
+    known: int, orphans: int, held: bool
 ) -> None:
-    records = [having(f"m-{number}") for number in range(known)]
-
-    assert compared([], *records).too_many(orphans) is too_many
+    assert too_many(orphans, known) is held

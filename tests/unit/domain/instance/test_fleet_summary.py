@@ -1,148 +1,79 @@
-"""The summary that the index of the fleet carries is enough to see that Novita shows nothing new."""
+"""What the index of the fleet carries is enough to count, to sum and to judge, without reading the record."""
 
-from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
-from itertools import product
 from typing import Any
 
 import pytest
 
-from functions.shared.domain.errors import Fault
-from functions.shared.domain.instance.comparison import differs
-from functions.shared.domain.instance.decide import decide
-from functions.shared.domain.instance.machine import (
-    Endpoint,
-    Machine,
-    MachineState,
-    ShownError,
-    endpoints_digest,
-    machine_state,
-    spot_notice,
-    text_digest,
-)
-from functions.shared.domain.instance.observations import Seen
-from functions.shared.domain.instance.record import Action, CleanupTask, Instance
-from functions.shared.domain.instance.status import AT_REST, Status
+from functions.shared.domain.instance.fleet import FleetSummary, fleet_summary, read_summary
+from functions.shared.domain.instance.machine import Endpoint
+from functions.shared.domain.instance.record import Action, CleanupTask, Instance, Refusal
+from functions.shared.domain.instance.status import Status
+from functions.shared.domain.money.caps import committed
 from functions.shared.domain.money.ledger import Ledger, LineKind, Meter
-from tests.unit.builders import NOW, OWN, POLICY, after, ago, new_instance, new_machine, new_spec
+from tests.unit.builders import NOW, OWN, after, ago, new_instance, new_spec
 
-NO_ADDRESS = Endpoint(8188, "http", "")
-OTHER = Endpoint(8188, "http", "https://other.example")
-
-# What Novita shows of a machine whose instance is in that status and at rest.
-AGREEING = {
-    Status.RUNNING: MachineState.RUNNING,
-    Status.READY: MachineState.RUNNING,
-    Status.STOPPED: MachineState.EXITED,
-    Status.EXITED: MachineState.EXITED,
-    Status.FAILED: MachineState.EXITED,
-}
+BEGAN = ago(3000) + timedelta(microseconds=123457)
 
 
-def nothing_new(summary: dict[str, str], machine: Machine) -> bool:
-    """What a sweep can tell from the index and Novita's list alone, without the record."""
-    complete = bool(machine.endpoints) and all(one.address for one in machine.endpoints)
-    known = summary.get("endpoints", "")
-    # A list may leave addresses out; what a get has shown stays known.
-    same = endpoints_digest(machine.endpoints) == known if complete else bool(known) or not machine.endpoints
-    return (
-        "shown" in summary
-        and summary["machine"] == machine.id
-        and AGREEING.get(Status(summary["status"])) is machine_state(machine)
-        and summary["shown"] == machine.status
-        and machine.region in ("", summary.get("region", ""))
-        and summary.get("spot", "") == spot_notice(machine.spot_status, machine.spot_reclaim_at)
-        and summary.get("error", "") == text_digest(machine.error)
-        and "counted" in summary
-        and (machine.stopped_at is None or machine.stopped_at.timestamp() <= int(summary["counted"]))
-        and same
+def counting(**changes: Any) -> Ledger:
+    meter = Meter(OWN, Decimal("0.35"), region="CN-HK-01", kind=LineKind.RUNNING, since=BEGAN, confirmed=True)
+    return Ledger((replace(meter, **changes),), tags=(("team", "a"),), entries=7)
+
+
+def read(record: Instance) -> FleetSummary:
+    return read_summary(fleet_summary(record))
+
+
+@pytest.mark.parametrize("status", Status)
+def test_it_says_what_is_counted_and_what_is_committed(status: Status) -> None:
+    record = new_instance(status, ready_at=ago(30))
+    stuck = CleanupTask(OWN, Action.DELETE, NOW, refusal=Refusal(ago(900), 3, after(60), announced=True))
+    missing = replace(record, machine=replace(record.machine, missing_since=ago(30)))
+
+    assert read(record).machine_id == record.live_machine_id
+    assert read(missing).missing == missing.missing
+    assert read(new_instance(status, tasks=(stuck,))).stuck
+    assert not read(record).stuck
+    assert read(record).commits == committed(record)
+    assert (read(replace(record, capped=True)).capped, read(record).key) == (True, record.actor)
+
+
+def test_an_open_interval_goes_on_exactly_where_it_is_booked() -> None:
+    record = replace(new_instance(Status.RUNNING), ledger=counting())
+    booked = replace(record, ledger=counting(booked_from=BEGAN, booked_until=ago(60)))
+    unknown = replace(record, ledger=counting(usd_per_hour=None))
+    stopped = replace(record, ledger=counting(kind=None, since=None))
+    on_its_way = replace(record, ledger=counting(confirmed=False))
+
+    (one,) = read(record).open
+    assert (one.begin, one.usd_per_hour, one.region, one.unsure) == (
+        BEGAN,
+        Decimal("0.35"),
+        "CN-HK-01",
+        False,
+    )
+    assert (read(record).booked, read(record).usd_per_hour) == (7, Decimal("0.35"))
+    assert read(booked).open[0].begin == ago(60)
+    assert (read(unknown).open[0].usd_per_hour, read(unknown).open[0].unsure) == (None, True)
+    assert read(stopped).open == read(on_its_way).open == ()
+
+
+def test_looks_change_nothing_of_it() -> None:
+    """Else each look at what is on the move would write the index, too."""
+    record = replace(new_instance(Status.STARTING, machine_id=OWN), ledger=counting())
+    looked = new_instance(
+        Status.STARTING,
+        machine_id=OWN,
+        novita_status="pulling",
+        endpoints=(Endpoint(8188, "http", "https://other.example"),),
+        seen_at=NOW,
+        needs_look=True,
     )
 
-
-RECORDS: list[dict[str, Any]] = [
-    {},
-    {"endpoints": ()},
-    {"endpoints": (NO_ADDRESS,)},
-    {"region": "CN-HK-01"},
-    {"spot_status": "notified", "spot_reclaim_at": after(600), "told_notice": after(600).isoformat()},
-    {"waiting": Fault("CIRCUIT_BREAKER_OPEN", "wait")},
-    {"first_missed_at": ago(10)},
-    {"needs_look": True},
-    {"tasks": (CleanupTask(OWN, Action.STOP, ago(10)),)},
-    {"pending": Action.STOP},
-    {"spec": new_spec(keep_on_failure=True)},
-    {"gone": (OWN,)},
-    {"unsettled": True},
-    {"ready_at": ago(30)},
-    {"shown_error": ShownError("oom", ago(90)), "told_errors": ("oom",)},
-]
-MACHINES: list[dict[str, Any]] = [
-    {},
-    {"endpoints": ()},
-    {"endpoints": (NO_ADDRESS,)},
-    {"endpoints": (OTHER,)},
-    {"region": "CN-HK-01"},
-    {"region": "AS-SGP-02"},
-    {"spot_status": "notified"},
-    {"spot_status": "notified", "spot_reclaim_at": after(600)},
-    {"error": "oom"},
-    {"started_at": ago(3000), "stopped_at": ago(4000)},
-    {"started_at": ago(300), "stopped_at": ago(600)},
-    {"started_at": ago(600), "stopped_at": ago(300)},
-]
-WORDS = ("creating", "running", "exited", "migrating", "removed", "stopping")
-
-
-def records() -> Iterator[Instance]:
-    for status, word, changes in product(Status, (None, *WORDS), RECORDS):
-        record = new_instance(status, **{"novita_status": word, "next_check_at": None} | changes)
-        yield replace(record, ledger=counting(status))
-
-
-def counting(status: Status) -> Ledger:
-    """As it is while that status lasts."""
-    runs = status not in (Status.STOPPED, Status.EXITED, Status.FAILED)
-    meter = Meter(OWN, Decimal("0.35"), ended_at=ago(3600))
-    return Ledger(
-        (replace(meter, kind=LineKind.RUNNING, since=ago(3000), confirmed=True) if runs else meter,)
-    )
-
-
-def test_where_the_summary_shows_nothing_new_the_rules_change_nothing() -> None:
-    machines = [new_machine(word, **changes) for word, changes in product(WORDS, MACHINES)]
-    skipped = 0
-
-    for record, machine in product(records(), machines):
-        if nothing_new(record.fleet_summary, machine):
-            skipped += 1
-            decided = decide(record, Seen(machine, NOW), NOW, POLICY)
-            assert not differs(record, decided.record), (record, machine)
-
-    assert skipped > 50
-
-
-@pytest.mark.parametrize("status", AGREEING)
-def test_a_machine_at_rest_that_is_as_it_was_need_not_be_read_whole(status: Status) -> None:
-    word = "running" if AGREEING[status] is MachineState.RUNNING else "exited"
-    record = new_instance(status, novita_status=word, region="CN-HK-01")
-    record = replace(record, ledger=counting(status))
-
-    assert nothing_new(record.fleet_summary, new_machine(word, region="CN-HK-01"))
-    assert nothing_new(record.fleet_summary, new_machine(word, region="CN-HK-01", endpoints=(NO_ADDRESS,)))
-    assert not nothing_new(record.fleet_summary, new_machine("migrating", region="CN-HK-01"))
-    assert not nothing_new(record.fleet_summary, new_machine(word, region="CN-HK-01", endpoints=(OTHER,)))
-    assert not nothing_new(record.fleet_summary, new_machine(word, "m-other"))
-    stopped = new_machine(word, region="CN-HK-01", stopped_at=ago(60))  # and perhaps started again
-    assert not nothing_new(record.fleet_summary, stopped)
-
-
-@pytest.mark.parametrize("status", sorted(set(Status) - AT_REST))
-def test_on_the_move_the_summary_changes_with_status_and_machine_alone(status: Status) -> None:
-    record = new_instance(status, machine_id=OWN)
-    later = new_instance(status, machine_id=OWN, novita_status="pulling", endpoints=(OTHER,), seen_at=NOW)
-
-    assert record.fleet_summary == later.fleet_summary == {"status": status, "machine": OWN}
+    assert fleet_summary(replace(looked, ledger=counting())) == fleet_summary(record)
 
 
 IMPORTED = new_spec(template_id="")
@@ -168,5 +99,4 @@ IMPORTED = new_spec(template_id="")
 )
 def test_what_may_have_a_machine(record: Instance, may: bool) -> None:
     assert record.may_have_machine == may
-    assert {"machine", "status"} >= record.fleet_summary.keys() or record.at_rest
-    assert record.fleet_summary.get("machine") == record.live_machine_id
+    assert read_summary(fleet_summary(record)).machine_id == record.live_machine_id

@@ -7,11 +7,9 @@ from decimal import Decimal
 import pytest
 
 from functions.shared.domain.errors import SpendingRefused
-from functions.shared.domain.instance.status import Status
 from functions.shared.domain.money.bills import Bill, counted, first_bill_at, settled_days
 from functions.shared.domain.money.budgets import Budget, BudgetAction, read_budget
 from functions.shared.domain.money.ledger import Line, LineKind, Span
-from tests.unit.builders import new_instance
 
 NOON = datetime(2028, 2, 29, 12, tzinfo=UTC)
 MONTH = Budget("b", Decimal(100), "month")
@@ -28,14 +26,13 @@ def test_periods_are_days_and_months_in_utc() -> None:
 
 
 def test_a_budget_covers_all_a_key_or_a_tag() -> None:
-    record = new_instance(Status.RUNNING)
-    tagged = replace(record, spec=replace(record.spec, tags=(("team", "a"),)))
+    tags = (("team", "a"),)
 
-    assert MONTH.covers(record)
-    assert replace(MONTH, owner=record.actor).covers(record)
-    assert not replace(MONTH, owner="key_other").covers(record)
-    assert replace(MONTH, tag=("team", "a")).covers(tagged)
-    assert not replace(MONTH, tag=("team", "b")).covers(tagged)
+    assert MONTH.covers("key_own", tags)
+    assert replace(MONTH, owner="key_own").covers("key_own", ())
+    assert not replace(MONTH, owner="key_other").covers("key_own", tags)
+    assert replace(MONTH, tag=("team", "a")).covers("key_own", tags)
+    assert not replace(MONTH, tag=("team", "b")).covers("key_own", tags)
 
 
 @pytest.mark.parametrize("budget", [MONTH, replace(MONTH, owner="k"), replace(MONTH, tag=("team", "a"))])
