@@ -179,7 +179,6 @@ class Looks:
     written_by_them: int = 0  # by those that told nobody
     table_reads: int = 0
     pages: int = 0  # that they read
-    planned: int = 0  # stretches of time: each a write, and a request or two to SQS
 
 
 @dataclass
