@@ -59,9 +59,9 @@ class LookMessage:
     def from_json(cls, text: str) -> "LookMessage | None":
         """None where it is another message."""
         found = _read(text)
-        if found.get("token") != _LOOK:
+        if "look" not in found:
             return None
-        when = found.get("look")
+        when = found["look"]
         if not isinstance(when, dict) or not all(isinstance(when.get(one), int) for one in ("at", "number")):
             raise UnreadableMessage("look has no time or number")
         at = datetime.fromtimestamp(when["at"] / 1000, UTC)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -18,9 +19,10 @@ from functions.shared.domain.instance.machine import (
     machine_state,
 )
 from functions.shared.domain.instance.observations import Seen
-from functions.shared.domain.instance.progress import booting
-from functions.shared.domain.instance.record import Instance
+from functions.shared.domain.instance.progress import booting, earliest_up
+from functions.shared.domain.instance.record import Instance, Queue
 from functions.shared.domain.instance.sightings import last_action_at, list_suffices
+from functions.shared.domain.messages import LONGEST_DELAY, LookMessage
 from functions.shared.platform.observability import logger
 from functions.shared.stores.cache import Lease
 from functions.shared.stores.table import Due, Item, Table
@@ -28,9 +30,11 @@ from functions.shared.stores.table import Due, Item, Table
 if TYPE_CHECKING:
     from functions.shared.engine.step import StepRunner
     from functions.shared.novita.client import Novita
+    from functions.shared.platform.aws import Queues
     from functions.shared.platform.invocation import TimeBudget
     from functions.shared.stores.cache import SharedCache
     from functions.shared.stores.instances import Instances
+    from functions.shared.stores.machines import PlannedLooks
 
 
 Machines = Mapping[str, Machine]
@@ -317,3 +321,43 @@ class SharedPolling:
 def pages(listed: ListSnapshot | None) -> int:
     """What a read of the list takes, as far as anybody knows."""
     return listed.calls if listed else 1
+
+
+_FEWEST = 3  # looks that are worth a write
+
+
+@dataclass(frozen=True)
+class PlanLooks:
+    """Looks between the steps of those that boot: see `looks`."""
+
+    planned: PlannedLooks
+    queues: Queues
+    clock: Callable[[], datetime]
+    pace: PollingPace
+
+    def __call__(self, record: Instance) -> None:
+        """Fill the time until the record's next step."""
+        now, due = self.clock(), record.next_check_at
+        if not may_be_up(record, now) or due is None or self.pace.apart >= self.pace.poll_seconds:
+            return
+        last = math.ceil(min(due, now + LONGEST_DELAY).timestamp() / self.pace.apart) - 1
+        until = self.planned.until(self._moment(last - _FEWEST + 1))
+        if until is None:
+            return
+        planned = round(until.timestamp() / self.pace.apart)
+        first = max(planned, math.floor(now.timestamp() / self.pace.apart)) + 1
+        if last - first + 1 < _FEWEST or not self.planned.extend(self._moment(last)):
+            return
+        looks = [self._look(record, number) for number in range(first, last + 1)]
+        self.queues.send_looks(Queue.MONITOR, looks, now)
+
+    def _look(self, record: Instance, number: int) -> LookMessage:
+        return LookMessage(record.id, record.correlation_id, self._moment(number), number)
+
+    def _moment(self, number: int) -> datetime:
+        return datetime.fromtimestamp(number * self.pace.apart, UTC)
+
+
+def may_be_up(record: Instance, now: datetime) -> bool:
+    earliest = earliest_up(record)
+    return booting(record) and (earliest is None or now >= earliest)

@@ -38,7 +38,14 @@ from functions.shared.stores.idempotency import IdempotencyKeys
 from functions.shared.stores.instances import Instances
 from functions.shared.stores.jobs import DeadLetters, SlowSlots
 from functions.shared.stores.last_used import LastUsed
-from functions.shared.stores.machines import BootTimes, DeploymentId, KeyTrust, Orphans, PurchaseSwitch
+from functions.shared.stores.machines import (
+    BootTimes,
+    DeploymentId,
+    KeyTrust,
+    Orphans,
+    PlannedLooks,
+    PurchaseSwitch,
+)
 from functions.shared.stores.recent_outage import RecentOutage
 from functions.shared.stores.table import Due, Table, TableClock
 from functions.shared.stores.totals import Totals
@@ -48,8 +55,7 @@ if TYPE_CHECKING:  # imported when first used: not every function pays for them 
 
     from functions.shared.domain.resilience import RequestBudget
     from functions.shared.engine.catalog import Catalog
-    from functions.shared.engine.looks import PlanLooks
-    from functions.shared.engine.shared_polling import PollingPace, SharedList
+    from functions.shared.engine.shared_polling import PlanLooks, PollingPace, SharedList
     from functions.shared.novita.client import Novita
     from functions.shared.outbound.http import OutboundHttp
     from functions.shared.outbound.probes import Probes
@@ -201,8 +207,7 @@ class Wiring:
 
     @cached_property
     def plan_looks(self) -> "PlanLooks":
-        from functions.shared.engine.looks import PlanLooks
-        from functions.shared.stores.looks import PlannedLooks
+        from functions.shared.engine.shared_polling import PlanLooks
 
         return PlanLooks(PlannedLooks(self.table, self.clock), self.queues, self.clock, self.pace)
 
