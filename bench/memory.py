@@ -29,6 +29,9 @@ CONDITIONS: dict[str, Callable[[Item | None, Values], bool]] = {
     "attribute_not_exists(pk) OR leaseUntil <= :now": lambda item, values: (
         item is None or item["leaseUntil"] <= values[":now"]
     ),
+    "attribute_not_exists(pk) OR plannedUntil <= :known": lambda item, values: (
+        item is None or item["plannedUntil"] <= values[":known"]
+    ),
     "holder = :holder": lambda item, values: item is not None and item["holder"] == values[":holder"],
     "size(samples) = :size": lambda item, values: (
         item is not None and len(item["samples"]) == values[":size"]

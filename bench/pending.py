@@ -24,7 +24,8 @@ from functions.shared.domain.instance.decision import Decision
 from functions.shared.domain.instance.observations import Buy, Observation, PurchasesRead
 from functions.shared.domain.instance.record import Purchase, PurchaseOutcome, Queue, Spec
 from functions.shared.domain.instance.status import Status
-from functions.shared.domain.messages import StepMessage
+from functions.shared.domain.messages import LookMessage, StepMessage
+from functions.shared.engine.looks import TakeLook
 from functions.shared.engine.step import StepCalls
 from functions.shared.novita.calls import NovitaCall, NovitaKey, NovitaResponse
 from functions.shared.novita.client import Novita
@@ -100,9 +101,20 @@ class Hands:
         self._now = now
         self._order = count()
         self.waiting: list[tuple[datetime, int, str, str]] = []
+        self.requests = self.messages = 0
 
     def send_message(self, *, QueueUrl: str, MessageBody: str, DelaySeconds: int) -> None:  # noqa: N803  # SQS's
-        at = self._now() + timedelta(seconds=DelaySeconds + HOP_SECONDS)
+        self.requests += 1
+        self._take(QueueUrl, MessageBody, DelaySeconds)
+
+    def send_message_batch(self, *, QueueUrl: str, Entries: list[dict[str, Any]]) -> None:  # noqa: N803  # SQS's
+        self.requests += 1
+        for entry in Entries:
+            self._take(QueueUrl, entry["MessageBody"], entry["DelaySeconds"])
+
+    def _take(self, QueueUrl: str, MessageBody: str, delay_seconds: int) -> None:  # noqa: N803  # SQS's
+        self.messages += 1
+        at = self._now() + timedelta(seconds=delay_seconds + HOP_SECONDS)
         heappush(self.waiting, (at, next(self._order), QueueUrl, MessageBody))
 
 
@@ -158,6 +170,18 @@ class Boot:
 
 
 @dataclass
+class Looks:
+    """Those between steps."""
+
+    taken: int = 0
+    asked: int = 0  # Novita
+    told_nobody: int = 0
+    written_by_them: int = 0  # by those that told nobody
+    table_reads: int = 0
+    pages: int = 0  # that they read
+
+
+@dataclass
 class Figures:
     pending: int
     boots: list[Boot] = field(default_factory=list)
@@ -166,6 +190,7 @@ class Figures:
     seconds: float = 0.0
     table_reads: int = 0
     table_writes: int = 0
+    looks: Looks = field(default_factory=Looks)
 
     @property
     def mean_delay(self) -> float:
@@ -223,6 +248,7 @@ class Pending:
         self._boots: dict[str, Boot] = {}
         run = Invocation(self.wired, TimeBudget(lambda: 60.0))
         self._handlers = {**run.compose(StepCalls).handlers(), Buy: self._buy}
+        self._take_look = run.compose(TakeLook)
 
     def learn(self, boots: int) -> None:
         """One after the other, until so many have been seen."""
@@ -260,6 +286,9 @@ class Pending:
     def _take_next(self, figures: Figures) -> None:
         at, _, queue, body = heappop(self.wired.hands.waiting)
         self.wired.go_to(max(at, self.wired.clock()))
+        if look := LookMessage.from_json(body):
+            self._look(look, figures.looks)
+            return
         message = StepMessage.from_json(body)
         self.wired.steps.take(message, Queue(queue), self._handlers)
         boot = self._boots.get(message.instance_id)
@@ -273,6 +302,19 @@ class Pending:
         figures.boots.append(boot)
         self._drop(message.instance_id, record.machine.id or "")
         self._create()
+
+    def _look(self, look: LookMessage, looks: Looks) -> None:
+        wired = self.wired
+        calls, sent = len(wired.api.calls), wired.hands.messages
+        reads, writes = wired.table.reads, wired.table.writes
+        self._take_look(look)
+        looks.taken += 1
+        looks.asked += len(wired.api.calls) > calls
+        looks.pages += len(wired.api.calls) - calls
+        looks.table_reads += wired.table.reads - reads
+        if wired.hands.messages == sent:
+            looks.told_nobody += 1
+            looks.written_by_them += wired.table.writes - writes
 
     def _create(self) -> None:
         now = self.wired.clock()

@@ -73,6 +73,7 @@ READ_BY = {
     "DETAILS_TTL": "api",
     "LIST_TTL": f"api {_LOOKS}",
     "LIST_LAG_SECONDS": _LOOKS,
+    "LOOK_INTERVAL": _LOOKS,
     "SHARE_LIST_FROM": _LOOKS,
     "MERGED_TTL": "api",
     "TOTAL_TTL": "api",

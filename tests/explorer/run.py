@@ -224,6 +224,6 @@ class Run(Replay):
             lambda: DEPLOYMENT,
             self.clock,
             self.budget,
-            PollingPace(share_from=SHARED_FROM, poll_seconds=30, list_ttl=5, calls_per_minute=100),
+            PollingPace(SHARED_FROM, poll_seconds=30, list_ttl=5, look_seconds=2, calls_per_minute=100),
             list_lag_seconds=10,
         )

@@ -115,6 +115,7 @@ class Harness:
             "OUTBOUND_ALLOW_CIDRS": "127.0.0.1/32",
             "NOVITA_RATE_LIMIT": "10000",
             "SWEEP_GRACE_SECONDS": "0",
+            "LOOK_INTERVAL": "900",  # none between steps: their messages come in real seconds, by chance
             # Time stands still here while a test asks a thousand times.
             "REQUESTS_PER_CALLER": "1000000",
             "REQUESTS_PER_STRANGER": "1000000",

@@ -14,7 +14,7 @@ from tests.integration.wire import Killed, Made
 GET, LIST = "novita GET /gpu/instance", "novita GET /gpu/instances"
 ALWAYS_SHARED = {"SHARE_LIST_FROM": "1"}
 LOOKING = ("monitor",)
-MANY = 7  # more than the six that share a list
+MANY = 7  # more than the few that are asked for by id
 
 
 def looks(harness: Harness) -> Counter[str]:
@@ -67,26 +67,6 @@ def test_a_machine_that_was_just_bought_is_not_looked_at(harness: Harness) -> No
     harness.deliver()
 
     assert [made.name for made in harness.wire.calls if made.name in (GET, LIST)] == []
-    harness.settle()
-
-
-def test_whoever_reads_the_list_tells_those_whose_machine_has_changed(harness: Harness) -> None:
-    """They need not wait until they are due themselves."""
-    harness.simulator.settings(endpointInList=True, bootSeconds=1000, listLagSeconds=0)
-    ids = [harness.create() for _ in range(MANY)]
-    harness.run(45)
-    machine = str(harness.record(ids[3]).machine.id)
-    due = harness.record(ids[3]).next_check_at
-    harness.simulator.patch_instance(machine, status="running")
-
-    harness.run(5)
-
-    ready_at = harness.record(ids[3]).ready_at
-    assert ready_at
-    assert due
-    assert ready_at < due - timedelta(seconds=5)
-    for one in ids:
-        harness.call("DELETE", f"/api/instances/{one}")
     harness.settle()
 
 
@@ -214,7 +194,7 @@ def test_lost_messages_delay_shared_looks_and_nothing_else(shared: Harness) -> N
     assert {shared.record(one).status for one in ids} == {Status.RUNNING}
 
 
-def test_boots_are_learned_and_the_next_look_is_when_it_is_likely_to_be_up(harness: Harness) -> None:
+def test_boots_are_learned_and_the_next_step_is_when_it_may_be_up(harness: Harness) -> None:
     harness.simulator.settings(bootSeconds=100)
     for _ in range(5):
         harness.create()
@@ -237,7 +217,7 @@ def test_a_boot_much_quicker_than_usual_is_noticed_by_the_next_sweep(harness: Ha
     first = harness.create()
     harness.settle()
     known = harness.record(first)
-    for _ in range(8):
+    for _ in range(60):
         harness.wiring.boot_times.learn(
             BootTime("create", str(known.machine.product_id), str(known.machine.region), 900.0)
         )

@@ -9,13 +9,13 @@ import heapq
 import math
 import threading
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
 from functions.shared.domain.delivery.targets import HttpResponse, OutboundFailed
-from functions.shared.domain.messages import DeliveryMessage, StepMessage
+from functions.shared.domain.messages import DeliveryMessage, LookMessage, StepMessage
 from functions.shared.outbound.http import OutboundHttp
 from functions.shared.platform.aws import Queues
 from tests.integration.harness import CONSUMERS, Context, Harness
@@ -142,6 +142,10 @@ class _Queues(Queues):
     def send(self, queue: str, message: StepMessage | DeliveryMessage, delay_seconds: float = 0) -> bool:
         self._workers.send(queue, message.as_json(), delay_seconds)
         return True
+
+    def send_looks(self, queue: str, looks: Sequence[LookMessage], now: datetime) -> None:
+        for look in looks:
+            self._workers.send(queue, look.as_json(), (look.at - now).total_seconds())
 
 
 class VirtualNetwork(OutboundHttp):

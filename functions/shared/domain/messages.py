@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -33,6 +33,39 @@ class StepMessage:
     def from_json(cls, text: str) -> "StepMessage":
         found = _read(text)
         return cls(_word(found, "instance_id"), _word(found, "token"), _correlation(found))
+
+
+_LOOK = "look"  # in place of a token: it is none, so that a look is never taken for a step
+
+
+@dataclass(frozen=True)
+class LookMessage:
+    """Look whether machines have come up, between the steps of those that wait for them.
+
+    A step plans it, with all others until that instance's next step; a look itself sends none.
+    """
+
+    instance_id: str  # whose step planned it
+    correlation_id: str
+    at: datetime
+    number: int  # of the moments at which there may be a look
+
+    def as_json(self) -> str:
+        when = {"at": int(self.at.timestamp() * 1000), "number": self.number}
+        about = {"instance_id": self.instance_id, "correlation_id": self.correlation_id}
+        return json.dumps({**about, "token": _LOOK, "look": when})
+
+    @classmethod
+    def from_json(cls, text: str) -> "LookMessage | None":
+        """None where it is another message."""
+        found = _read(text)
+        if "look" not in found:
+            return None
+        when = found["look"]
+        if not isinstance(when, dict) or not all(isinstance(when.get(one), int) for one in ("at", "number")):
+            raise UnreadableMessage("look has no time or number")
+        at = datetime.fromtimestamp(when["at"] / 1000, UTC)
+        return cls(_word(found, "instance_id"), _correlation(found), at, when["number"])
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 
 from functions.shared.domain.errors import Fault, OstlerError
 from functions.shared.domain.instance.record import Queue
-from functions.shared.domain.messages import JobOutcome, StepMessage, correlation_of
+from functions.shared.domain.messages import JobOutcome, LookMessage, StepMessage, correlation_of
 from functions.shared.domain.resilience import retry_wait
 from functions.shared.platform.observability import correlated, logger
 
@@ -71,12 +71,13 @@ def consume(
     context: LambdaContext,
     run: Invocation,
     queue: str,
-    step: Callable[[str], JobOutcome],
+    step: Callable[[str], JobOutcome | None],
 ) -> dict[str, Any]:
     outcomes: Counter[str] = Counter()
 
     def take(record: SQSRecord) -> None:  # Powertools passes it by this name
-        outcomes[step(record.body)] += 1
+        if outcome := step(record.body):
+            outcomes[outcome] += 1
 
     processor = _Processor(run.wiring, queue)
     response: dict[str, Any] = process_partial_response(  # type: ignore[assignment]  # stubs that promise less
@@ -89,11 +90,20 @@ def consume(
 
 
 def consume_steps(
-    event: dict[str, Any], context: LambdaContext, run: Invocation, queue: Queue, handlers: CallHandlers
+    event: dict[str, Any],
+    context: LambdaContext,
+    run: Invocation,
+    queue: Queue,
+    handlers: CallHandlers,
+    take_look: Callable[[LookMessage], None] | None = None,
 ) -> dict[str, Any]:
-    """Steps of instances, with the calls that this function can make; another makes the others."""
+    """Steps of instances, with the calls that this function can make; another makes the others. A look
+    between two steps is no job that is counted: that would be a write."""
 
-    def step(body: str) -> JobOutcome:
+    def step(body: str) -> JobOutcome | None:
+        if take_look and (look := LookMessage.from_json(body)):
+            take_look(look)
+            return None
         return run.wiring.steps.take(StepMessage.from_json(body), queue, handlers)
 
     return consume(event, context, run, queue, step)

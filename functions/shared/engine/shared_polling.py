@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -18,51 +19,57 @@ from functions.shared.domain.instance.machine import (
     machine_state,
 )
 from functions.shared.domain.instance.observations import Seen
-from functions.shared.domain.instance.record import Instance
+from functions.shared.domain.instance.progress import booting, earliest_up
+from functions.shared.domain.instance.record import Instance, Queue
 from functions.shared.domain.instance.sightings import last_action_at, list_suffices
+from functions.shared.domain.messages import LONGEST_DELAY, LookMessage
 from functions.shared.platform.observability import logger
 from functions.shared.stores.cache import Lease
-from functions.shared.stores.table import Due, Table
+from functions.shared.stores.table import Due, Item, Table
 
 if TYPE_CHECKING:
     from functions.shared.engine.step import StepRunner
     from functions.shared.novita.client import Novita
+    from functions.shared.platform.aws import Queues
     from functions.shared.platform.invocation import TimeBudget
     from functions.shared.stores.cache import SharedCache
     from functions.shared.stores.instances import Instances
+    from functions.shared.stores.machines import PlannedLooks
 
 
 Machines = Mapping[str, Machine]
 
-_OF_THE_LIMIT = 0.28  # what reads of the list may take of the calls that Novita allows
-_APART = 1.02  # so that a minute never holds one read more than are meant
-_OF_THE_TTL = 0.8  # read again a little before the list is too old, so that it hardly ever is
+_OF_THE_LIMIT = 0.29  # what looks may take of the calls that Novita allows
+_APART = 1.02  # so that a minute never holds one look more than are meant
+_HORIZON = timedelta(seconds=20)  # for each second of the interval: what is due later is not counted
 
 
 @dataclass(frozen=True)
 class PollingPace:
-    """How many share one read, and how often there may be one."""
+    """How many share one read of the list, and how often Novita is asked."""
 
     share_from: int  # with fewer, a get for each tells more and costs no more
-    poll_seconds: float
-    list_ttl: float
+    poll_seconds: float  # from one step of an instance to its next
+    list_ttl: float  # how old the list may be for a step
+    look_seconds: float  # at least so long between two looks
     calls_per_minute: int  # what Novita allows
 
-    def pause(self, waiting: int, calls: int) -> float:
-        """Seconds from one read to the next: never more calls than one for each instance and interval, nor
-        more than a share of the limit, however many pages there are."""
-        shortest = min(self.list_ttl * _OF_THE_TTL, self.poll_seconds)
-        fair = self.poll_seconds / max(1, waiting)
-        reads = max(1, int(self.calls_per_minute * _OF_THE_LIMIT / max(1, calls)))  # in any 60 s
-        return max(shortest, fair, _APART * 60 / reads)
+    @property
+    def apart(self) -> float:
+        """Seconds from one moment for a look to the next, each of which takes one call."""
+        calls = max(1, int(self.calls_per_minute * _OF_THE_LIMIT))  # in any 60 s
+        return max(self.look_seconds, _APART * 60 / calls)
 
+    def list_age(self, record: Instance) -> float:
+        """How old the list may be for a step. One that boots may use any that is not older than its step
+        before: looks tell it of what has changed since."""
+        looks = self.apart < self.poll_seconds and booting(record)
+        return max(self.list_ttl, self.poll_seconds) if looks else self.list_ttl
 
-def count_coming_up(machines: Machines, deployment: str) -> int:
-    """How many of our machines are on their way up."""
-    return sum(
-        machine_state(machine) is MachineState.ON_ITS_WAY and read_mark(machine.name, deployment) is not None
-        for machine in machines.values()
-    )
+    @property
+    def horizon(self) -> timedelta:
+        """What is due within this time counts as waiting."""
+        return _HORIZON * self.poll_seconds
 
 
 def changed_machines(before: Machines, after: Machines, deployment: str) -> Iterator[tuple[str, Machine]]:
@@ -151,6 +158,16 @@ class SharedList:
                 return listed, True
         raise NotNow("RATE_LIMIT_EXCEEDED", "Novita's list is being read; it is shared", retry_after=2.0)
 
+    def read(self, within: float) -> ListSnapshot:
+        """As it is now, for nobody else."""
+        began = self._clock()
+        machines, calls = self._novita.list_counted(within=within)
+        found = {machine.id: machine for machine in machines}
+        return ListSnapshot(began, found, calls, self._novita.key_version())
+
+    def share(self, listed: ListSnapshot) -> None:
+        self._cache.put(LIST_KEY, _to_json(listed))
+
     def _read(self, within: float, newer_than: datetime | None) -> ListSnapshot | None:
         """None where another process is at it, or has just been."""
         lease = self._take(within)
@@ -160,11 +177,8 @@ class SharedList:
             newest = self.newest()
             if newest and (newer_than is None or newest.began > newer_than):
                 return None  # somebody was quicker
-            began = self._clock()
-            machines, calls = self._novita.list_counted(within=within)
-            found = {machine.id: machine for machine in machines}
-            listed = ListSnapshot(began, found, calls, self._novita.key_version())
-            self._cache.put(LIST_KEY, _to_json(listed))
+            listed = self.read(within)
+            self.share(listed)
             self._cache.count(LIST_KEY, hit=False)
             return listed
         finally:
@@ -223,8 +237,6 @@ def _machine_from_json(facts: Any) -> Machine:
 
 
 _MOST_ENQUEUED = 200  # instances after one read of the list; the others are due by themselves
-_SKEW = timedelta(seconds=0.05)  # of clocks, so that whoever comes in time to read does
-_HORIZON = timedelta(seconds=20)  # for each second of the interval: what is due later is not counted
 
 
 @dataclass
@@ -238,16 +250,19 @@ class SharedPolling:
     budget: TimeBudget
     pace: PollingPace
     list_lag_seconds: float  # what a list shows may be this much older than the request for it
-    _counted: tuple[datetime, int] | None = None  # how many are on their way in the list that began then
 
     def look(self, record: Instance, machine_id: str, within: float) -> Seen | None:
         """What the shared list shows of the machine; None where a get has to be asked instead."""
         if record.machine.needs_look:
             return None
-        known, again_at = self.shared_list.newest(), None
-        if self._is_worth_sharing():
-            listed, again_at = self._current(known, machine_id, within)
-        elif known and self._fresh(known) and known.began > (record.machine.seen_at or record.created_at):
+        known = self.shared_list.newest()
+        if self.worth_sharing(known, self.waiting(known)):
+            listed = self._current(known, record, within)
+        elif (
+            known
+            and self._fresh(known, record)
+            and known.began > (record.machine.seen_at or record.created_at)
+        ):
             listed = known  # the last few that wait need no call of their own
             self.shared_list.count_hit()
         else:
@@ -256,47 +271,104 @@ class SharedPolling:
         usable = listed.began - timedelta(seconds=self.list_lag_seconds) > last_action_at(record, machine_id)
         if machine is None or not usable or not list_suffices(record, machine):
             return None
-        return Seen(machine, listed.began, again_at=again_at)
+        return Seen(machine, listed.began)
 
-    def _is_worth_sharing(self) -> bool:
+    def waiting(self, known: ListSnapshot | None) -> Sequence[Item]:
+        """Keys of instances that are due soon: no more than it takes to be worth a read of the list."""
+        until = self.clock() + self.pace.horizon
+        return self.due.overdue("instance", until, self._enough(known))
+
+    def worth_sharing(self, known: ListSnapshot | None, waiting: Sequence[Item]) -> bool:
         """Whether so many wait that one read of the list costs less than a get for each."""
-        until = self.clock() + _HORIZON * self.pace.poll_seconds
-        return len(self.due.overdue("instance", until, self.pace.share_from)) >= self.pace.share_from
+        return len(waiting) >= self._enough(known)
 
-    def _current(
-        self, known: ListSnapshot | None, own_id: str, within: float
-    ) -> tuple[ListSnapshot, datetime | None]:
-        """The list, and when this instance looks again: sooner for the one that read the list for all."""
-        others_look = self.clock() + timedelta(seconds=self.pace.poll_seconds)
-        if known and self.clock() + _SKEW < self._again_at(known):
+    def _enough(self, known: ListSnapshot | None) -> int:
+        return max(self.pace.share_from, pages(known))
+
+    def _current(self, known: ListSnapshot | None, record: Instance, within: float) -> ListSnapshot:
+        if known and self._fresh(known, record):
             self.shared_list.count_hit()
-            return known, others_look
+            return known
         listed, mine = self.shared_list.shared(within, known.began if known else None)
-        if not mine:
-            return listed, others_look
-        self._enqueue_changed(known, listed, own_id)
-        return listed, self._again_at(listed) if self._waiting(listed) >= self.pace.share_from else None
+        if mine:
+            self._tell_changed(known, listed, record.machine.id)
+        return listed
 
-    def _fresh(self, listed: ListSnapshot) -> bool:
-        return self.clock() - listed.began < timedelta(seconds=self.pace.list_ttl)
+    def _fresh(self, listed: ListSnapshot, record: Instance) -> bool:
+        """A deadline that has passed is judged by what was asked for later."""
+        now, deadline = self.clock(), record.deadline_at
+        unjudged = deadline is not None and listed.began < deadline <= now
+        return not unjudged and now - listed.began < timedelta(seconds=self.pace.list_age(record))
 
-    def _again_at(self, listed: ListSnapshot) -> datetime:
-        return listed.began + timedelta(seconds=self.pace.pause(self._waiting(listed), listed.calls))
+    def read_for_changes(self, known: ListSnapshot | None, within: float) -> None:
+        """Nothing is written where there are none."""
+        listed = self.shared_list.read(within)
+        if known is None or self._changes(known, listed) or pages(known) != pages(listed):
+            self.shared_list.share(listed)
+            self._tell_changed(known, listed)
 
-    def _waiting(self, listed: ListSnapshot) -> int:
-        if self._counted is None or self._counted[0] != listed.began:
-            self._counted = listed.began, count_coming_up(listed.machines, self.deployment())
-        return self._counted[1]
+    def _changes(self, before: ListSnapshot | None, after: ListSnapshot) -> list[tuple[str, Machine]]:
+        known = before.machines if before else {}
+        return list(changed_machines(known, after.machines, self.deployment()))
 
-    def _enqueue_changed(self, before: ListSnapshot | None, after: ListSnapshot, own_id: str) -> None:
+    def _tell_changed(
+        self, before: ListSnapshot | None, after: ListSnapshot, own_id: str | None = None
+    ) -> None:
         """Instances whose machine changed its state take their step now, with this very list."""
-        if before is None:
-            return
-        changes = changed_machines(before.machines, after.machines, self.deployment())
+        changes = self._changes(before, after)
         for number, (instance_id, machine) in enumerate(changes):
             if number >= _MOST_ENQUEUED or not self.budget.may_enqueue():
                 logger.warning("not all changed instances enqueued", enqueued=number)
                 return
             record = self.instances.get(instance_id)
-            if record and record.machine.id == machine.id != own_id and record.next_check_at:
-                self.steps.enqueue(record, record.next_check_at)
+            if record and record.machine.id == machine.id != own_id and not record.at_rest:
+                self.tell(record)
+
+    def tell(self, record: Instance) -> None:
+        """It takes its step now instead of when it is due."""
+        self.steps.enqueue(record, record.next_check_at or self.clock())
+
+
+def pages(listed: ListSnapshot | None) -> int:
+    """What a read of the list takes, as far as anybody knows."""
+    return listed.calls if listed else 1
+
+
+_FEWEST = 3  # looks that are worth a write
+
+
+@dataclass(frozen=True)
+class PlanLooks:
+    """Looks between the steps of those that boot: see `looks`."""
+
+    planned: PlannedLooks
+    queues: Queues
+    clock: Callable[[], datetime]
+    pace: PollingPace
+
+    def __call__(self, record: Instance) -> None:
+        """Fill the time until the record's next step."""
+        now, due = self.clock(), record.next_check_at
+        if not may_be_up(record, now) or due is None or self.pace.apart >= self.pace.poll_seconds:
+            return
+        last = math.ceil(min(due, now + LONGEST_DELAY).timestamp() / self.pace.apart) - 1
+        until = self.planned.until(self._moment(last - _FEWEST + 1))
+        if until is None:
+            return
+        planned = round(until.timestamp() / self.pace.apart)
+        first = max(planned, math.floor(now.timestamp() / self.pace.apart)) + 1
+        if last - first + 1 < _FEWEST or not self.planned.extend(self._moment(last)):
+            return
+        looks = [self._look(record, number) for number in range(first, last + 1)]
+        self.queues.send_looks(Queue.MONITOR, looks, now)
+
+    def _look(self, record: Instance, number: int) -> LookMessage:
+        return LookMessage(record.id, record.correlation_id, self._moment(number), number)
+
+    def _moment(self, number: int) -> datetime:
+        return datetime.fromtimestamp(number * self.pace.apart, UTC)
+
+
+def may_be_up(record: Instance, now: datetime) -> bool:
+    earliest = earliest_up(record)
+    return booting(record) and (earliest is None or now >= earliest)

@@ -51,7 +51,7 @@ from functions.shared.domain.instance.observations import (
     UseRead,
     WriteOffPurchase,
 )
-from functions.shared.domain.instance.progress import PURCHASES_PAUSED
+from functions.shared.domain.instance.progress import PURCHASES_PAUSED, booting
 from functions.shared.domain.instance.record import Action, Event, Instance, PurchaseOutcome, Queue
 from functions.shared.domain.instance.recovery import superseded
 from functions.shared.domain.instance.sightings import end_taken
@@ -96,12 +96,14 @@ class StepRunner:
         clock: Callable[[], datetime],
         policy: Policy,
         learn: Callable[[BootTime], None] = lambda _: None,
+        plan_looks: Callable[[Instance], None] = lambda _: None,
     ) -> None:
         self._instances = instances
         self._queues = queues
         self._clock = clock
         self._policy = policy
         self._learn = learn
+        self._plan_looks = plan_looks
 
     def take(self, message: StepMessage, queue: Queue, handlers: CallHandlers) -> JobOutcome:
         """Take the step that the message asks for, unless it has been taken."""
@@ -148,6 +150,8 @@ class StepRunner:
             decision = decide(record, waits, self._clock(), self._policy, step=step)
             stored = self.store(decision)
         if stored is not None:
+            if booting(stored):
+                self._plan_looks(stored)
             return _outcome(record, decision)
         if record.status is Status.CREATING:
             self._enqueue_winner(record.id)

@@ -1,7 +1,7 @@
 """AWS beside the table: queues and how full they are, the topic of events, and secrets."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import BotoCoreError, ClientError
 
 from functions.shared.domain.delivery.webhooks import Announcement
-from functions.shared.domain.messages import LONGEST_DELAY, DeliveryMessage, StepMessage
+from functions.shared.domain.messages import LONGEST_DELAY, DeliveryMessage, LookMessage, StepMessage
 from functions.shared.platform.observability import logger
 
 if TYPE_CHECKING:
@@ -18,13 +18,16 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 
+_BATCH = 10  # messages in one request, which costs as much as one message
+
+
 class Queues:
     def __init__(self, client: "SQSClient", url: Callable[[str], str]) -> None:
         self._client = client
         self._url = url
 
     def send(self, queue: str, message: StepMessage | DeliveryMessage, delay_seconds: float = 0) -> bool:
-        delay = max(0, min(round(LONGEST_DELAY.total_seconds()), math.ceil(delay_seconds)))
+        delay = _whole(delay_seconds)
         try:
             self._client.send_message(
                 QueueUrl=self._url(queue), MessageBody=message.as_json(), DelaySeconds=delay
@@ -33,6 +36,25 @@ class Queues:
             logger.warning("message not queued", queue=queue, error=type(error).__name__)
             return False
         return True
+
+    def send_looks(self, queue: str, looks: Sequence[LookMessage], now: datetime) -> None:
+        """All that were planned together, each for its time. One that is lost is one look less."""
+        for first in range(0, len(looks), _BATCH):
+            try:
+                self._client.send_message_batch(
+                    QueueUrl=self._url(queue),
+                    Entries=[
+                        {
+                            "Id": str(look.number),
+                            "MessageBody": look.as_json(),
+                            "DelaySeconds": _whole((look.at - now).total_seconds()),
+                        }
+                        for look in looks[first : first + _BATCH]
+                    ],
+                )
+            except (ClientError, BotoCoreError) as error:
+                logger.warning("looks not queued", queue=queue, error=type(error).__name__)
+                return
 
     def give_up(self, queue: str, message_id: str, body: str) -> bool:
         """Make it a dead letter, with the id that its failures are counted under."""
@@ -61,6 +83,10 @@ class Queues:
             )
         except (ClientError, BotoCoreError) as error:
             logger.warning("message visibility not changed", queue=queue, error=type(error).__name__)
+
+
+def _whole(seconds: float) -> int:
+    return max(0, min(round(LONGEST_DELAY.total_seconds()), math.ceil(seconds)))
 
 
 @dataclass(frozen=True)

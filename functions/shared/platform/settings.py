@@ -152,7 +152,17 @@ class Settings(_OfOneFunction):
     )
     default_region: str = text("CN-HK-01", "Region tried first if a request names none", "api create", _named)
     region_priority: str = text("AS-SGP-02,CN-HK-01,AS-IN-01", "Regions tried next, in order", "api create")
-    instance_poll_interval: float = seconds(30, 0.05, 900, "Between two looks at a machine on its way", RULES)
+    instance_poll_interval: float = seconds(
+        30, 0.05, 900, "Between two steps of an instance whose machine is on its way", RULES
+    )
+    look_interval: float = seconds(
+        2,
+        0.05,
+        900,
+        "Between two looks, in the meantime, at all that boot; more where the rate limit wants it. "
+        "As long as INSTANCE_POLL_INTERVAL: no looks in the meantime",
+        LOOKS,
+    )
     purchase_max_wait: float = seconds(3600, 1, 86400, "From create to bought, then it fails", RULES)
     boot_max_wait: float = seconds(1200, 1, 86400, "From bought or started to running, then it fails", RULES)
     settle_seconds: float = seconds(
@@ -212,7 +222,7 @@ class Settings(_OfOneFunction):
     list_lag_seconds: float = seconds(
         10, 0, 600, "How far Novita's list may lag behind what was done to a machine", LOOKS
     )
-    share_list_from: int = count(6, 1, 100000, "So many instances due at once share one list read", LOOKS)
+    share_list_from: int = count(4, 1, 100000, "So many instances due at once share one list read", LOOKS)
     merged_ttl: float = seconds(30, 0, 3600, "How long the merged list is cached", "api")
     total_ttl: float = seconds(30, 0, 3600, "How old the total of a long listing may be", "api")
     balance_ttl: float = seconds(300, 0, 86400, "How old the account's balance may be when shown", "api")

@@ -38,7 +38,14 @@ from functions.shared.stores.idempotency import IdempotencyKeys
 from functions.shared.stores.instances import Instances
 from functions.shared.stores.jobs import DeadLetters, SlowSlots
 from functions.shared.stores.last_used import LastUsed
-from functions.shared.stores.machines import BootTimes, DeploymentId, KeyTrust, Orphans, PurchaseSwitch
+from functions.shared.stores.machines import (
+    BootTimes,
+    DeploymentId,
+    KeyTrust,
+    Orphans,
+    PlannedLooks,
+    PurchaseSwitch,
+)
 from functions.shared.stores.recent_outage import RecentOutage
 from functions.shared.stores.table import Due, Table, TableClock
 from functions.shared.stores.totals import Totals
@@ -48,7 +55,7 @@ if TYPE_CHECKING:  # imported when first used: not every function pays for them 
 
     from functions.shared.domain.resilience import RequestBudget
     from functions.shared.engine.catalog import Catalog
-    from functions.shared.engine.shared_polling import PollingPace, SharedList
+    from functions.shared.engine.shared_polling import PlanLooks, PollingPace, SharedList
     from functions.shared.novita.client import Novita
     from functions.shared.outbound.http import OutboundHttp
     from functions.shared.outbound.probes import Probes
@@ -193,7 +200,18 @@ class Wiring:
 
     @cached_property
     def steps(self) -> StepRunner:
-        return StepRunner(self.instances, self.queues, self.clock, self.policy, self.boot_times.learn)
+        def plan_looks(record: Instance) -> None:
+            self.plan_looks(record)
+
+        return StepRunner(
+            self.instances, self.queues, self.clock, self.policy, self.boot_times.learn, plan_looks
+        )
+
+    @cached_property
+    def plan_looks(self) -> "PlanLooks":
+        from functions.shared.engine.shared_polling import PlanLooks
+
+        return PlanLooks(PlannedLooks(self.table, self.clock), self.queues, self.clock, self.pace)
 
     @cached_property
     def boot_times(self) -> BootTimes:
@@ -417,7 +435,9 @@ class Wiring:
         from functions.shared.engine.shared_polling import PollingPace
 
         s = self.settings
-        return PollingPace(s.share_list_from, s.instance_poll_interval, s.list_ttl, s.novita_rate_limit)
+        return PollingPace(
+            s.share_list_from, s.instance_poll_interval, s.list_ttl, s.look_interval, s.novita_rate_limit
+        )
 
     def new_event_id(self) -> str:
         return f"evt_{ulid(self.clock())}"

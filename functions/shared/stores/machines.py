@@ -1,5 +1,5 @@
 """Machines beside their records: the deployment's mark, orphans that carry it, whether the Novita key is that
-of their account, whether any are bought at all, and how long boots took."""
+of their account, whether any are bought at all, how long boots took, and until when looks are planned."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -346,3 +346,50 @@ class BootTimes:
 
 def _boot_times_pk(kind: str, product_id: str, region: str) -> str:
     return f"boots#{kind}#{product_id}#{region}"
+
+
+_LOOKS = "looks", "planned"
+_PLAN_KEPT = timedelta(days=1)
+# Nobody has planned further than we know.
+_AS_KNOWN = "attribute_not_exists(pk) OR plannedUntil <= :known"
+
+
+class PlannedLooks:
+    """Until when there are looks between the steps of those that boot: each moment is planned once."""
+
+    def __init__(self, table: Table, clock: Callable[[], datetime]) -> None:
+        self._table = table
+        self._clock = clock
+        self._until = moment(0)
+
+    def until(self, least: datetime) -> datetime | None:
+        """As far as this process knows, if that is far enough, or as it is stored. None where nobody can
+        tell: then no look is planned."""
+        if self._until < least:
+            try:
+                item = self._table.get(*_LOOKS)
+            except TABLE_FAILED as error:
+                logger.warning("planned looks not read", error=type(error).__name__)
+                return None
+            self._until = max(self._until, moment(item["plannedUntil"] if item else 0))
+        return self._until
+
+    def extend(self, until: datetime) -> bool:
+        """Whether the time from what was known is this process's to plan."""
+        pk, sk = _LOOKS
+        item = {
+            "pk": pk,
+            "sk": sk,
+            "kind": "lease",
+            "plannedUntil": millis(until),
+            "expiresAt": int((self._clock() + _PLAN_KEPT).timestamp()),
+        }
+        try:
+            self._table.put(Write(item, _AS_KNOWN, {":known": millis(self._until)}))
+        except ConditionFailed:
+            return False
+        except TABLE_FAILED as error:
+            logger.warning("looks not planned", error=type(error).__name__)
+            return False
+        self._until = until
+        return True

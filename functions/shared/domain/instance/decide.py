@@ -1,6 +1,5 @@
 """The one decision: from a record and something learned to what comes next; its neighbours have the rules."""
 
-from dataclasses import replace
 from datetime import datetime
 
 from functions.shared.domain.instance import enforcement, outcomes, purchases, recovery, sightings
@@ -61,7 +60,6 @@ def _learn(decision: Decision, observation: Observation) -> Decision:
         case NameNotListed():
             return purchases.name_not_listed(decision, observation.purchase, observation.began)
         case Seen():
-            decision = replace(decision, again_at=observation.again_at)
             return sightings.seen(decision, observation.machine, observation.began)
         case NotFoundById():
             return sightings.not_found(decision, observation)

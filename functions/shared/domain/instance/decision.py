@@ -41,7 +41,6 @@ class Decision:
     operations: tuple[Operation, ...] = ()  # every operation that changed, as it is now
     call: Call | None = None  # to be made before anything else is decided
     pause: datetime | None = None  # nothing more can be done in this step; go on then
-    again_at: datetime | None = None  # the next look is then, whatever is likely
     boot_time: BootTime | None = None  # it has just come up: something to learn from
     owns: str | None = None  # a machine that is its own from now on: stored with the record
     commits: bool = False  # it is about to spend money: stored only within caps and budgets

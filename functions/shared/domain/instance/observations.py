@@ -127,7 +127,6 @@ class NameNotListed:
 class Seen:
     machine: Machine
     began: datetime
-    again_at: datetime | None = None  # the list is read again then, by this instance's step or by others
 
 
 @dataclass(frozen=True)

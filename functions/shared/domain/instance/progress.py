@@ -6,7 +6,7 @@ from typing import Any
 
 from functions.shared.domain.errors import Fault
 from functions.shared.domain.instance import recovery
-from functions.shared.domain.instance.boot_times import next_look, plan_looks
+from functions.shared.domain.instance.boot_times import first_look
 from functions.shared.domain.instance.decision import Decision
 from functions.shared.domain.instance.expiry import next_due
 from functions.shared.domain.instance.limits import EndedBy
@@ -88,7 +88,7 @@ def _finish(decision: Decision) -> Decision:
     limit = next_due(record, decision.policy.expiry_notice)
     if record.at_rest:
         return decision.change(waiting=None).due(limit)
-    due = decision.pause or decision.again_at or _next_look(decision)
+    due = decision.pause or _next_look(decision)
     deadline = record.deadline_at
     if deadline and deadline > decision.now:
         due = min(due, deadline)
@@ -127,16 +127,24 @@ def _refused_until(refusal: Refusal | None, now: datetime) -> datetime | None:
 
 
 def _machine_due(decision: Decision) -> datetime:
-    """When it is likely to be up; or, if it was not found, when it is looked for again."""
-    record, machine, interval = decision.record, decision.record.machine, decision.policy.poll.total_seconds()
+    """When it may be up; or, if it was not found, when it is looked for again."""
     if again_at := look_again_at(decision):
         return again_at
-    coming_up = record.status is Status.STARTING and not record.pending
-    if not coming_up or machine.boot is None or machine.acted_at is None:
-        return decision.now + decision.policy.poll
-    elapsed = (decision.now - machine.acted_at).total_seconds()
-    at = next_look(plan_looks(machine.boot, interval), elapsed, interval)
-    return machine.acted_at + timedelta(seconds=at)
+    earliest = earliest_up(decision.record) if booting(decision.record) else None
+    return earliest if earliest and decision.now < earliest else decision.now + decision.policy.poll
+
+
+def booting(record: Instance) -> bool:
+    """Nothing is waited for but that its machine comes up."""
+    return record.status is Status.STARTING and record.machine.id is not None and not record.pending
+
+
+def earliest_up(record: Instance) -> datetime | None:
+    """Before that it is hardly up; None where nobody knows."""
+    machine = record.machine
+    if machine.boot is None or machine.acted_at is None:
+        return None
+    return machine.acted_at + timedelta(seconds=first_look(machine.boot))
 
 
 def look_again_at(decision: Decision) -> datetime | None:

@@ -78,6 +78,17 @@ def _follow_machine(decision: Decision, machine: Machine, began: datetime) -> De
     return _judge_error(after, machine, began)
 
 
+def is_news(record: Instance, machine: Machine) -> bool:
+    """Whether a step would learn more than that its machine is still on its way."""
+    known = record.machine
+    as_known = replace(machine, status=known.novita_status or "", endpoints=known.endpoints)
+    state, expected = machine_state(machine), known.expects_endpoints
+    if state is not machine_state(as_known) or (machine.error and not known.shown_error):
+        return True
+    reached = has_addresses(machine, expected=expected) and not has_addresses(as_known, expected=expected)
+    return state is MachineState.RUNNING and reached
+
+
 def notice_seen(decision: Decision, machine: Machine, began: datetime) -> Decision:
     """For whoever has only the list at hand, while the instance's own step is under way."""
     own = machine.id == decision.record.live_machine_id and not stale(decision, began)

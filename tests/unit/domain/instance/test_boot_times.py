@@ -1,8 +1,7 @@
-"""How long machines take, learned from those that came up; and when to look, so that few looks tell soon."""
+"""How long machines take, learned from those that came up; and from when on looking is worth it."""
 
 import math
 from datetime import timedelta
-from itertools import pairwise
 from random import Random
 
 import pytest
@@ -12,8 +11,7 @@ from functions.shared.domain.instance.boot_times import (
     BootEstimate,
     estimate_from,
     expected_ready_at,
-    next_look,
-    plan_looks,
+    first_look,
 )
 from functions.shared.domain.instance.decide import decide
 from functions.shared.domain.instance.observations import Seen, Tick
@@ -30,21 +28,10 @@ from tests.unit.builders import (
     new_task,
 )
 
-INTERVAL = 30.0
-
 
 def boots(seed: int, number: int, median: float = 240.0, sigma: float = 0.3) -> list[float]:
     random = Random(seed)
     return [median * math.exp(sigma * random.gauss(0, 1)) for _ in range(number)]
-
-
-def looked_for(planned: tuple[float, ...], boot: float) -> tuple[int, float]:
-    """How many looks it takes to see that it has come up, and how late that is."""
-    looks, at = 0, 0.0
-    while at < boot:
-        at = next_look(planned, at, INTERVAL)
-        looks += 1
-    return looks, at - boot
 
 
 @pytest.mark.parametrize("seen", [0, 1, 3])
@@ -78,52 +65,22 @@ def test_a_boot_in_no_time_is_no_error() -> None:
     boot = estimate_from([0.0] * 10)
 
     assert boot
-    assert plan_looks(boot, INTERVAL)
-
-
-@pytest.mark.parametrize("median", [2.0, 30.0, 60.0, 240.0, 900.0])
-@pytest.mark.parametrize("spread", [0.05, 0.3, 1.2])
-def test_a_plan_goes_forward_and_costs_no_more_looks_than_the_interval(median: float, spread: float) -> None:
-    boot = BootEstimate(math.log(median), spread)
-
-    planned = plan_looks(boot, INTERVAL)
-
-    assert all(a < b for a, b in pairwise((0.0, *planned)))
-    looks = sum(boot.still_out(before) for before in (0.0, *planned[:-1]))
-    of_the_interval = sum(boot.still_out(number * INTERVAL) for number in range(2000))
-    assert looks <= of_the_interval
-
-
-def test_looks_are_where_readiness_is_likely() -> None:
-    planned = plan_looks(BootEstimate(math.log(240), 0.3), INTERVAL)
-
-    gaps = [b - a for a, b in pairwise((0.0, *planned))]
-    likely = [gap for gap, at in zip(gaps, planned, strict=True) if 220 < at < 400]
-    assert planned[0] > 120  # hardly any is up before
-    assert max(likely) < 20
+    assert first_look(boot) < 1
 
 
 @pytest.mark.parametrize("median", [60.0, 120.0, 240.0, 480.0])
-def test_unseen_boots_are_noticed_sooner_with_no_more_looks(median: float) -> None:
-    """At most 60 % of the delay that one look every 30 s has. Of ten estimators each has seen 60 boots, and
-    is tried on 200 others."""
-    own, fixed = [], []
+def test_hardly_any_is_up_before_the_first_look_and_it_saves_a_third_of_the_time(median: float) -> None:
+    """Of ten estimators each has seen 60 boots, and is tried on 200 others."""
+    sooner, number = 0, 0
     for seed in range(10):
         boot = estimate_from(boots(seed, 60, median))
         assert boot
-        planned, unseen = plan_looks(boot, INTERVAL), boots(seed + 1000, 200, median)
-        own += [looked_for(planned, one) for one in unseen]
-        fixed += [looked_for((), one) for one in unseen]
+        unseen = boots(seed + 1000, 200, median)
+        sooner += sum(one < first_look(boot) for one in unseen)
+        number += len(unseen)
+        assert first_look(boot) > median / 3
 
-    assert sum(delay for _, delay in own) <= 0.6 * sum(delay for _, delay in fixed)
-    assert sum(looks for looks, _ in own) <= sum(looks for looks, _ in fixed)
-
-
-def test_beyond_what_is_plausible_the_interval_goes_on() -> None:
-    planned = plan_looks(BootEstimate(math.log(60), 0.3), INTERVAL)
-
-    assert next_look(planned, 600.0, INTERVAL) == 630.0
-    assert next_look((), 10.0, INTERVAL) == 40.0
+    assert sooner <= 0.01 * number
 
 
 def test_ready_is_expected_in_four_minutes_unless_something_is_known() -> None:
@@ -146,20 +103,18 @@ def on_its_way(record: Instance) -> Instance:
     return decide(record, Seen(new_machine("pulling", endpoints=()), NOW), NOW, POLICY).record
 
 
-def test_the_next_look_is_when_it_is_likely_to_be_up() -> None:
-    planned = plan_looks(BOOT, 30)
-
+def test_the_next_step_is_when_it_may_be_up() -> None:
     record = on_its_way(starting(boot=BOOT))
 
-    assert record.next_check_at == ago(60) + timedelta(seconds=planned[0])
+    assert record.next_check_at == ago(60) + timedelta(seconds=first_look(BOOT))
 
 
-def test_without_knowledge_the_next_look_is_after_the_interval() -> None:
+def test_without_knowledge_the_next_step_is_after_the_interval() -> None:
     assert on_its_way(starting()).next_check_at == after(30)
 
 
-def test_long_after_it_should_be_up_the_next_look_is_after_the_interval() -> None:
-    record = starting(boot=BOOT, acted_at=ago(900), deadline_at=after(300))
+def test_once_it_may_be_up_the_next_step_is_after_the_interval() -> None:
+    record = starting(boot=BOOT, acted_at=ago(200), deadline_at=after(1000))
 
     assert on_its_way(record).next_check_at == after(30)
 
@@ -181,12 +136,6 @@ def test_an_instance_that_is_not_starting_is_looked_at_after_the_interval() -> N
     stopping = new_instance(Status.STOPPING, boot=BOOT)
 
     assert decide(stopping, Seen(new_machine("stopping"), NOW), NOW, POLICY).record.next_check_at == after(30)
-
-
-def test_whoever_reads_the_list_for_all_looks_again_when_it_is_read_again() -> None:
-    seen = Seen(new_machine("pulling", endpoints=()), NOW, again_at=after(4))
-
-    assert decide(starting(boot=BOOT), seen, NOW, POLICY).record.next_check_at == after(4)
 
 
 def test_a_boot_is_timed_to_the_middle_between_the_last_look_and_this_one() -> None:

@@ -5,40 +5,38 @@ import pytest
 from functions.shared.domain.ids import machine_name
 from functions.shared.domain.instance.machine import Endpoint, Machine
 from functions.shared.domain.instance.record import Action, Instance
-from functions.shared.domain.instance.sightings import last_action_at, list_suffices
+from functions.shared.domain.instance.sightings import is_news, last_action_at, list_suffices
 from functions.shared.domain.instance.status import Status
-from functions.shared.engine.shared_polling import PollingPace, changed_machines, count_coming_up
+from functions.shared.engine.shared_polling import PollingPace, changed_machines
 from tests.unit.builders import HTTP, OWN, ago, new_instance, new_machine, new_operation, new_task
 
 DEPLOYMENT = "abcd1234"
 ID = "inst_01JGFJJZ00ABCDEFGHJKMNPQRS"
-PACE = PollingPace(share_from=6, poll_seconds=30, list_ttl=5, calls_per_minute=100)
+PACE = PollingPace(share_from=6, poll_seconds=30, list_ttl=5, look_seconds=2, calls_per_minute=100)
 
 
 def ours(status: str, machine_id: str = OWN, instance_id: str = ID) -> Machine:
     return new_machine(status, machine_id, name=machine_name("test", DEPLOYMENT, instance_id, 1))
 
 
-@pytest.mark.parametrize("waiting", [6, 10, 100, 10_000])
-@pytest.mark.parametrize("calls", [*range(1, 16), 20, 25, 30])
-def test_reads_take_less_than_30_percent_of_the_limit_however_long_the_list(waiting: int, calls: int) -> None:
-    reads = 60 // PACE.pause(waiting, calls) + 1  # in any minute, ends included
+@pytest.mark.parametrize("limit", [10, 20, 60, 100, 1000])
+def test_looks_take_less_than_30_percent_of_the_limit(limit: int) -> None:
+    pace = PollingPace(6, poll_seconds=30, list_ttl=5, look_seconds=0.05, calls_per_minute=limit)
 
-    assert reads * calls <= 30 or reads == 1
+    looks = 60 // pace.apart + 1  # in any minute, ends included
 
-
-@pytest.mark.parametrize("waiting", [6, 10, 100, 10_000])
-def test_a_short_list_is_read_before_it_is_too_old(waiting: int) -> None:
-    assert PACE.pause(waiting, 1) <= 5
+    assert looks <= max(1, 0.3 * limit)
 
 
-@pytest.mark.parametrize("waiting", [1, 2, 6, 10])
-def test_reads_are_no_more_than_one_call_for_each_and_interval(waiting: int) -> None:
-    assert 30 / PACE.pause(waiting, 1) <= max(waiting, 30 / 4)
+def test_looks_are_no_closer_than_asked_for_where_the_limit_has_more() -> None:
+    assert PollingPace(6, 30, 5, look_seconds=2, calls_per_minute=10_000).apart == 2
 
 
-def test_a_list_is_read_no_less_often_than_the_interval_says() -> None:
-    assert PollingPace(6, poll_seconds=1, list_ttl=5, calls_per_minute=10_000).pause(100, 1) == 1
+def test_one_that_boots_may_use_a_list_as_old_as_its_last_step() -> None:
+    """Looks tell it of what has changed since. Where there are none, it has to be newer."""
+    assert PACE.list_age(FIRST_BOOT) == 30
+    assert PACE.list_age(new_instance(Status.STOPPING)) == 5
+    assert PollingPace(6, 30, 5, look_seconds=30, calls_per_minute=100).list_age(FIRST_BOOT) == 5
 
 
 def test_the_last_action_on_the_very_machine_counts() -> None:
@@ -81,18 +79,6 @@ def test_what_a_list_can_tell(record: Instance, machine: Machine, enough: bool) 
     assert list_suffices(record, machine) is enough
 
 
-def test_only_ours_are_waited_for() -> None:
-    machines = {
-        "1": ours("pulling", "1"),
-        "2": ours("toCreate", "2"),
-        "3": ours("running", "3"),
-        "4": new_machine("pulling", "4", name="theirs"),
-    }
-
-    assert count_coming_up(machines, DEPLOYMENT) == 2
-    assert count_coming_up(machines, "otherone") == 0
-
-
 def test_news_are_changes_of_ours_and_nothing_else() -> None:
     other = "inst_01JGFJJZ00ZZZZZZZZZZZZZZZZ"
     before = {
@@ -115,3 +101,26 @@ def test_news_are_changes_of_ours_and_nothing_else() -> None:
         (other, "5"),
     ]
     assert HTTP in after["1"].endpoints
+
+
+BOOTING = new_instance(Status.STARTING, novita_status="pulling", endpoints=())
+RUNS = new_instance(Status.STARTING, novita_status="running", endpoints=())
+
+
+@pytest.mark.parametrize(
+    ("record", "machine", "news"),
+    [
+        (BOOTING, new_machine("pulling", endpoints=()), False),
+        (BOOTING, new_machine("creating", endpoints=()), False),  # still on its way
+        (BOOTING, new_machine("running", endpoints=()), True),
+        (BOOTING, new_machine("exited", endpoints=()), True),
+        (BOOTING, new_machine("removed", endpoints=()), True),
+        (BOOTING, new_machine("pulling", endpoints=(), error="pulling: no such image"), True),
+        (RUNS, new_machine("running", endpoints=()), False),
+        (RUNS, new_machine("running", endpoints=UNSAID), False),
+        (RUNS, new_machine("running"), True),  # its addresses have become known
+        (new_instance(Status.STARTING, novita_status="running"), new_machine("running"), False),
+    ],
+)
+def test_what_a_step_would_learn(record: Instance, machine: Machine, news: bool) -> None:
+    assert is_news(record, machine) is news
