@@ -93,9 +93,11 @@ def read_summary(text: str) -> FleetSummary:
 
 
 def _open(record: Instance) -> Iterator[OpenInterval]:
-    """One that Novita has not shown to be billed moves with each look, and costs nothing yet."""
+    """One that Novita has not shown to be billed moves with each look, and costs nothing yet; of what is
+    missing no look tells more."""
     for meter in record.ledger.meters:
-        if meter.since is not None and (meter.confirmed or meter.kind is LineKind.STORAGE):
+        sure = meter.confirmed or record.missing or meter.kind is LineKind.STORAGE
+        if meter.since is not None and sure:
             begin, unsure = meter.booked_until or meter.since, meter.unsure or record.missing
             yield OpenInterval(begin, meter.rate, meter.region, unsure)
 
