@@ -23,7 +23,7 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from functions.api.use_cases import create_instance
+from functions.api.use_cases import create_instance, merge_lists
 from functions.shared.domain.delivery.targets import HttpResponse, OutboundFailed
 from functions.shared.outbound.http import OutboundHttp
 from functions.shared.platform import wiring
@@ -57,6 +57,15 @@ _SETTINGS = {
 
 
 @contextmanager
+def one_thread() -> Iterator[None]:
+    """What is done side by side is done one after the other: threads draw by chance who meets which fault."""
+    with ExitStack() as stack:
+        for module in (create_instance, merge_lists):
+            stack.enter_context(patch.object(module, "ThreadPoolExecutor", lambda _: ThreadPoolExecutor(1)))
+        yield
+
+
+@contextmanager
 def disturbed(
     emulator: Emulator, simulator: Simulator, table: dict[str, Any], proxy: FaultProxy
 ) -> Iterator[Harness]:
@@ -75,9 +84,8 @@ def disturbed(
         return asked(*given, **options)
 
     asked, hanging = OutboundHttp.request, patch.object(OutboundHttp, "request", request)
-    one_thread = patch.object(create_instance, "ThreadPoolExecutor", lambda _: ThreadPoolExecutor(1))
     simulator.reset()
-    with patch.dict(os.environ, environment), attempts_at_once(), one_thread, hanging:
+    with patch.dict(os.environ, environment), attempts_at_once(), one_thread(), hanging:
         harness = Harness(emulator, simulator, table, _SETTINGS, ProductionWiring)
         harness.begin(_BEGINNING)
         yield harness
