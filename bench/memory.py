@@ -32,6 +32,9 @@ CONDITIONS: dict[str, Callable[[Item | None, Values], bool]] = {
     "attribute_not_exists(pk) OR plannedUntil <= :known": lambda item, values: (
         item is None or item["plannedUntil"] <= values[":known"]
     ),
+    "outcome IN (:intended, :unclear)": lambda item, values: (
+        item is not None and item["outcome"] in (values[":intended"], values[":unclear"])
+    ),
     "holder = :holder": lambda item, values: item is not None and item["holder"] == values[":holder"],
     "size(samples) = :size": lambda item, values: (
         item is not None and len(item["samples"]) == values[":size"]

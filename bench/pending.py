@@ -208,12 +208,12 @@ class Figures:
 
     @property
     def most_calls_in_a_minute(self) -> int:
-        return _most_in_a_minute(self.calls)
+        return most_in_a_minute(self.calls)
 
     @property
     def most_reads_in_a_minute(self) -> int:
         """Of the list, page by page."""
-        return _most_in_a_minute(sorted((Counter(self.calls) - Counter(self.gets)).elements()))
+        return most_in_a_minute(sorted((Counter(self.calls) - Counter(self.gets)).elements()))
 
     def at_fixed_interval(self) -> "Figures":
         """The same boots, each instance asked for once in the interval from its purchase on."""
@@ -228,7 +228,7 @@ class Figures:
         return fixed
 
 
-def _most_in_a_minute(times: list[float]) -> int:
+def most_in_a_minute(times: list[float]) -> int:
     most = first = 0
     for last, at in enumerate(times):
         while times[first] <= at - 60:

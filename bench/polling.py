@@ -140,17 +140,3 @@ def rows() -> Iterator[Row]:
             yield lagging(waiting, many_at_a_time(waiting, seconds))
     for waiting in (10, 100):
         yield from without_endpoints(waiting, many_at_a_time(waiting, WAITING[waiting], told=False, lag=0))
-
-
-def main() -> int:
-    good = True
-    for row in rows():
-        bound = "" if row.bound is None else f"{'≥' if row.least else '≤'} {row.bound:.4g}"
-        value = f"{row.value:>10.4g} {row.unit:<8}{bound:<10}"
-        print(f"{'ok' if row.holds else 'NO':<4}{row.name:<72}{value}{row.anchor}", flush=True)
-        good &= row.holds
-    return int(not good)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -99,6 +99,15 @@ def rows() -> Iterator[Row]:
 
 
 def _measured(case: Case, harness: Harness) -> Row:
+    ours, bare = in_turn(case, harness, CALLS)
+    parts = zip(_medians(ours), _medians(bare), strict=True)
+    ratios = [one / other for one, other in parts]
+    anchor = f"{1000 * median(bare):.1f} ms bare; ours {1000 * median(ours):.1f}"
+    return Row("warm", case.name, median(ratios), "times", case.bound, False, anchor, half_spread(ratios))
+
+
+def in_turn(case: Case, harness: Harness, calls: int) -> tuple[list[float], list[float]]:
+    """Seconds of CPU for each call: ours, and those of the bare handler."""
     events = case.event(harness), case.event(harness)
     before = [item for item in harness.items() if item["pk"]["S"] in _subjects(events)]
     clock = Clock()
@@ -106,7 +115,7 @@ def _measured(case: Case, harness: Harness) -> Row:
     handlers = _ours(case, harness, clock), _bare(case, harness, clock)
     ours, bare = list[float](), list[float]()
     with _silent():
-        for call in range(NOT_COUNTED + CALLS):
+        for call in range(NOT_COUNTED + calls):
             if call == NOT_COUNTED:
                 gc.collect()
                 gc.freeze()
@@ -119,11 +128,7 @@ def _measured(case: Case, harness: Harness) -> Row:
                 spent.append(time.process_time() - began)
                 _require_done(case, answer)
     gc.unfreeze()
-    ours, bare = ours[NOT_COUNTED:], bare[NOT_COUNTED:]
-    parts = zip(_medians(ours), _medians(bare), strict=True)
-    ratios = [one / other for one, other in parts]
-    anchor = f"{1000 * median(bare):.1f} ms bare; ours {1000 * median(ours):.1f}"
-    return Row("warm", case.name, median(ratios), "times", case.bound, False, anchor, half_spread(ratios))
+    return ours[NOT_COUNTED:], bare[NOT_COUNTED:]
 
 
 def _medians(values: list[float]) -> list[float]:
