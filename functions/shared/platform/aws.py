@@ -1,12 +1,16 @@
-"""AWS beside the table: queues and how full they are, the topic of events, and secrets."""
+"""AWS: its clients, and what is there beside the table: queues and how full they are, the topic, secrets."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
+from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.loaders import Loader
+from botocore.session import Session
 
 from functions.shared.domain.delivery.webhooks import Announcement
 from functions.shared.domain.messages import LONGEST_DELAY, DeliveryMessage, LookMessage, StepMessage
@@ -16,6 +20,35 @@ if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
     from mypy_boto3_sns import SNSClient
     from mypy_boto3_sqs import SQSClient
+
+_SERVICES = ("dynamodb", "secretsmanager", "sns", "sqs")
+
+
+class _OwnServices(Loader):
+    """Before it makes a client, the SDK looks which services there are, in some hundreds of folders."""
+
+    def list_available_services(self, type_name: str) -> list[str]:  # noqa: ARG002  # the SDK's own name
+        return list(_SERVICES)
+
+
+@cache
+def _session() -> Session:
+    made = Session()
+    made.register_component("data_loader", _OwnServices())
+    return made
+
+
+def new_client(service: str) -> Any:
+    """Of botocore itself: boto3 has nothing more for these services, and is slow to import."""
+    # Attempts stay well inside a function's life; the record is due again if all of them fail. The topic
+    # is given less: every event behind waits for it.
+    connect, read, attempts = (1, 3, 2) if service == "sns" else (2, 5, 3)
+    config = Config(
+        connect_timeout=connect,
+        read_timeout=read,
+        retries={"mode": "standard", "total_max_attempts": attempts},
+    )
+    return _session().create_client(service, config=config)  # type: ignore[call-overload]  # any service
 
 
 _BATCH = 10  # messages in one request, which costs as much as one message

@@ -19,7 +19,7 @@ from functions.shared.domain.instance.record import Instance
 from functions.shared.domain.money.caps import CapLimits, micros
 from functions.shared.domain.resilience import SlotClass
 from functions.shared.engine.step import StepRunner
-from functions.shared.platform.aws import Queues, Secrets
+from functions.shared.platform.aws import Queues, Secrets, new_client
 from functions.shared.platform.invocation import Invocation, TimeBudget
 from functions.shared.platform.observability import (
     choose_metrics,
@@ -126,18 +126,7 @@ class Wiring:
         return LimitRules(Limits.of_durations(defaults), Limits.of_durations(ceilings))
 
     def client(self, service: Any) -> Any:
-        import boto3
-        from botocore.config import Config
-
-        # Attempts stay well inside a function's life; the record is due again if all of them fail. The topic
-        # is given less: every event behind waits for it.
-        connect, read, attempts = (1, 3, 2) if service == "sns" else (2, 5, 3)
-        config = Config(
-            connect_timeout=connect,
-            read_timeout=read,
-            retries={"mode": "standard", "total_max_attempts": attempts},
-        )
-        return time_calls(boto3.client(service, config=config), service)
+        return time_calls(new_client(service), service)
 
     @cached_property
     def table(self) -> Table:
