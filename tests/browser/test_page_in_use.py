@@ -313,7 +313,7 @@ def test_a_reclaimed_machine_that_comes_back_shows_that_it_was_away(visit: Begin
     page = one.open("#/new")
     describe(page, "phoenix")
     page.get_by_text("More", exact=True).click()
-    page.get_by_label("If Novita takes a spot machine back").select_option("restart")
+    page.get_by_label("If Novita takes a spot machine away").select_option("restart")
     page.get_by_role("button", name="Buy it").click()
     expect_status(page, "running")
     instance = page.url.rsplit("/", 1)[1]
