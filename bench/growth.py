@@ -66,7 +66,8 @@ class _Hands:
         self.sent += 1
 
     def get_queue_attributes(self, **_: Any) -> dict[str, Any]:
-        return {"Attributes": {"ApproximateNumberOfMessages": "0"}}
+        numbers = ("", "NotVisible", "Delayed")
+        return {"Attributes": {f"ApproximateNumberOfMessages{one}": "0" for one in numbers}}
 
 
 class _Secrets:
@@ -135,11 +136,14 @@ def sweep_all(many: int) -> Grown:
             minutes += 1
             if not picked_up and wired.hands.sent >= moving:
                 picked_up = minutes
+                _ask(address, "/_handled")
+                counts.clear()
             wired.at += timedelta(minutes=1)
             lines.truncate(0)
         megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    mean = sum(seconds) / len(seconds)
-    month = _month(mean, counts, minutes)
+    usual = seconds[picked_up:]  # where nothing was overdue
+    mean = sum(usual) / len(usual)
+    month = _month(mean, counts, len(usual))
     return Grown(many, max(seconds), mean, megabytes, max(calls), minutes, picked_up, month)
 
 
@@ -182,8 +186,12 @@ def _world(many: int, moving: int) -> Iterator[str]:
 
 
 def _read_counts(address: str) -> Counter[str]:
-    with urllib.request.urlopen(f"{address}/_counts") as answer:  # noqa: S310  # our own process
-        return Counter(json.load(answer))
+    return Counter(_ask(address, "/_counts"))
+
+
+def _ask(address: str, path: str) -> Any:
+    with urllib.request.urlopen(f"{address}{path}") as answer:  # noqa: S310  # our own process
+        return json.load(answer)
 
 
 def measured(many: int) -> Grown:

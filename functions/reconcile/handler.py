@@ -31,6 +31,7 @@ from functions.shared.platform.observability import (
     SWEEP_DURATION,
     SWEEPS,
     Metric,
+    are_measured,
     logger,
     measure,
     metered,
@@ -56,6 +57,8 @@ class Gauges:
     def read(self, outcome: ComparisonReport) -> None:
         """Never worth a failure. A number of 0 is not written: a metric costs money by the hour in which it
         is, and its absence says the same."""
+        if not are_measured():
+            return
         if outcome.fault is None:
             measure(COMPARED)
         _tell(MACHINES, outcome.known)

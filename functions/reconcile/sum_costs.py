@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from functions.shared.stores.instances import Instances
 
 _SUMMED_FOR = timedelta(minutes=4)  # with a sweep a minute, none is older than five
+_NEXT_SWEEP = timedelta(seconds=90)
 _DAY = timedelta(days=1)
 
 
@@ -32,6 +33,7 @@ class SumCosts:
     policy: Policy
     clock: Callable[[], datetime]
     budget: TimeBudget
+    sweep_at_once: int
 
     def __call__(self, fleet: Fleet) -> None:
         """Never worth a failure of the sweep itself: the next one sums anew."""
@@ -54,16 +56,21 @@ class SumCosts:
 
     def _sum(self, fleet: Fleet) -> None:
         now = self.clock()
-        today = now.date()
-        summed_at = self.cost_sums.summed_at(today)
-        if summed_at is not None and now - summed_at < _SUMMED_FOR:
-            return
         known = {one.id: one for one in fleet}
-        for day in (*self._late_days(today), today - _DAY, today):  # today's last: it says that all is done
+        for day in self._days(now, large=len(fleet) > self.sweep_at_once):
             if not self.budget.may_repair():
                 return
             sums = sum_day(day, self.cost_sums.booked(day), known, self.clock())
-            self.cost_sums.write(day, sums, now, stamp=day != today - _DAY)
+            self.cost_sums.write(day, sums, now, stamp=day != now.date() - _DAY)
+
+    def _days(self, now: datetime, *, large: bool) -> list[date]:
+        """Today's last: it says that all is done. Of a large fleet the day before is left to the next sweep:
+        both together take too long."""
+        today = now.date()
+        summed_at = self.cost_sums.summed_at(today)
+        if summed_at is None or now - summed_at >= _SUMMED_FOR:
+            return [*self._late_days(today), *([] if large else [today - _DAY]), today]
+        return [today - _DAY] if large and now - summed_at < _NEXT_SWEEP else []
 
     def _late_days(self, today: date) -> list[date]:
         """Where something was booked when they had been over for long."""

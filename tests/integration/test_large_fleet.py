@@ -246,3 +246,20 @@ def test_costs_and_budgets_go_by_the_whole_fleet(build: Build) -> None:
     harness.call("DELETE", "/api/budgets/all")
     sweep(harness, 2)
     assert not any(harness.record(one).clock.budget_stop_at for one in ids)
+
+
+def test_the_day_that_is_over_is_summed_too(build: Build) -> None:
+    harness = build(SWEEP_AT_ONCE="20")
+    harness.simulator.settings(maxPageSize=10)
+    harness.begin(datetime(2031, 5, 14, 23, 30, tzinfo=UTC))
+    ids = running(harness, MANY)
+
+    sweep(harness, 45)
+
+    _, costs = harness.call("GET", "/api/costs?from=2031-05-14&to=2031-05-15&groupBy=day")
+    each = [harness.record(one).ledger.usd(harness.now()) for one in ids]
+    assert len(costs["groups"]) == 2
+    assert all(float(group["usd"]) > 0 for group in costs["groups"])
+    # Today's sum is a few minutes old.
+    assert float(costs["totalUsd"]) == pytest.approx(float(sum(each)), rel=0.2)
+    assert float(costs["totalUsd"]) <= float(sum(each))

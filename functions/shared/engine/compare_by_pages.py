@@ -89,10 +89,10 @@ class CompareByPages:
         if delete_orphans:
             walks = replace(walks, deletions_until=began + _WORD_HOLDS)
         held = self._repair_rare(turn, repair, walks, began, report.known)
-        absent = self._unlisted(turn, repair, fleet, walks, began)
         if turn.pages and not dry_run:
             turn.walk = turn.walk.stored()
             self.list_walks.keep(walks, walks.went_on(turn.walk), turn.walk, turn.shown)
+        absent = self._unlisted(turn, repair, fleet, walks, began)
         if turn.pages and not turn.walk.ours and report.known > report.missing:
             turn.fault = turn.fault or BLANK
             logger.warning("novita's list could not be read", code=BLANK.code, why=BLANK.message)
