@@ -77,7 +77,7 @@ class _Secrets:
 
 class LargeWiring(Wiring):
     def __init__(self, address: str) -> None:
-        required = {f"{name}_queue_url": f"http://sqs/{name}" for name in _QUEUES}
+        required: dict[str, Any] = {f"{name}_queue_url": f"http://sqs/{name}" for name in _QUEUES}
         required |= {"dead_letter_queue_url": "http://sqs/dead", "table_name": "bench"}
         required |= dict.fromkeys(("topic_arn", "novita_secret_id", "webhook_secret_id"), "-")
         self.at = BEGAN + timedelta(minutes=1)
@@ -128,7 +128,7 @@ def sweep_all(many: int) -> Grown:
         while not _all_compared(wired, many, minutes) and minutes < 2 * MOST_MINUTES:
             began = time.process_time()
             with redirect_stdout(lines):
-                handler({}, _Context())  # type: ignore[arg-type]  # all that it is asked for
+                handler({}, _Context())
             seconds.append(time.process_time() - began)
             made = _read_counts(address)
             calls.append(made["list calls"])

@@ -8,7 +8,7 @@ import json
 import re
 import sys
 from bisect import bisect_left, bisect_right, insort
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -77,7 +77,7 @@ class World:
             list
         )  # by shard: id, and its entry as sent
         self.due: dict[str, list[tuple[int, str, str]]] = defaultdict(list)
-        self.counts: Counter[str] = Counter()
+        self.counts: defaultdict[str, float] = defaultdict(float)
         self.machines: list[str] = []  # as Novita's list shows them
         self.deployment = new_deployment_id()
         self.put(marshal({"pk": "deployment", "sk": "deployment", "id": self.deployment}))

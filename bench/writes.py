@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from bench.bill import LIVES, harness
 from bench.table import Row
 from functions.shared.platform.observability import logger
+from functions.shared.stores.schema import packed, unpacked
 from tests.integration.definition import table_definition
 from tests.integration.harness import Harness
 from tests.integration.write_units import Stored, WriteUnits, counting
@@ -22,8 +23,9 @@ def as_before(item: Stored) -> Stored | None:
         return None
     if "record" not in item:
         return item
-    kept = {name: value for name, value in item["record"]["M"].items() if name not in _ADDED}
-    before = {**item, "record": {"M": kept}}
+    record = unpacked(item["record"]["S"])
+    kept = {name: value for name, value in record.items() if name not in _ADDED}
+    before = {**item, "record": {"S": packed(kept)}}
     return {**before, "summary": item["id"]} if "summary" in item else before
 
 

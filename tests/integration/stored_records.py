@@ -10,6 +10,7 @@ from functions.shared.domain.ids import new_instance_id
 from functions.shared.domain.instance.record import Instance
 from functions.shared.domain.instance.status import Status
 from functions.shared.stores.instances import list_writes, record_item
+from functions.shared.stores.schema import packed, unpacked
 from functions.shared.stores.table import Write, marshal
 from tests.integration.harness import Harness
 from tests.unit.builders import new_instance
@@ -32,10 +33,11 @@ def put(harness: Harness, records: list[Instance]) -> None:
 def put_alike(harness: Harness, record: Instance, ids: list[str]) -> None:
     """So many that making each anew takes longer than the test."""
     item = marshal(record_item(record))
+    known = unpacked(item["record"]["S"])
     for start in range(0, len(ids), AT_ONCE):
         puts = []
         for one in ids[start:][:AT_ONCE]:
-            inner = {"M": {**item["record"]["M"], "id": {"S": one}}}
+            inner = {"S": packed({**known, "id": one})}
             puts.append(
                 {"PutRequest": {"Item": {**item, "pk": {"S": one}, "id": {"S": one}, "record": inner}}}
             )

@@ -259,7 +259,7 @@ def test_the_day_that_is_over_is_summed_too(build: Build) -> None:
     _, costs = harness.call("GET", "/api/costs?from=2031-05-14&to=2031-05-15&groupBy=day")
     each = [harness.record(one).ledger.usd(harness.now()) for one in ids]
     assert len(costs["groups"]) == 2
-    assert all(float(group["usd"]) > 0 for group in costs["groups"])
+    assert all(float(group["amountUsd"]) > 0 for group in costs["groups"])
     # Today's sum is a few minutes old.
     assert float(costs["totalUsd"]) == pytest.approx(float(sum(each)), rel=0.2)
     assert float(costs["totalUsd"]) <= float(sum(each))

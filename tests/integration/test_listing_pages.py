@@ -11,6 +11,7 @@ from functions.api.cursors import Cursors
 from functions.shared.domain.ids import new_instance_id
 from functions.shared.domain.instance.record import Spec
 from functions.shared.domain.instance.status import Status
+from functions.shared.stores.schema import packed, unpacked
 from tests.integration.harness import Harness
 from tests.integration.market import PRODUCT
 from tests.integration.stored_records import put, put_alike, put_listed, reading, stored
@@ -113,7 +114,7 @@ def test_a_record_that_cannot_be_read_hides_no_other(harness: Harness) -> None:
     broken, sound = harness.create(name="broken"), harness.create(name="sound")
     harness.settle()
     item = harness.table.get_item(Key={"pk": broken, "sk": "record"})["Item"]
-    strange = {**item, "record": {**item["record"], "created_at": "the other day"}}
+    strange = {**item, "record": packed({**unpacked(item["record"]), "created_at": "the other day"})}
     harness.table.put_item(Item={**strange, "due": "instance", "dueAt": 0})
 
     assert ids(page(harness, "limit=5")) == ids(page(harness, "status=running")) == [sound]

@@ -8,6 +8,7 @@ from botocore.exceptions import ClientError
 
 from functions.shared.domain.ids import new_instance_id
 from functions.shared.domain.instance.status import Status
+from functions.shared.stores.schema import packed, unpacked
 from functions.shared.stores.table import unmarshal
 from tests.integration.conftest import Build
 from tests.integration.harness import Context, Harness
@@ -216,9 +217,9 @@ def test_an_item_that_cannot_be_read_does_not_hold_up_the_sweep(harness: Harness
     harness.dynamodb.update_item(
         TableName=harness.table_name,
         Key=key,
-        UpdateExpression="SET #record.#created = :strange REMOVE fleet",  # and the index does not show it
-        ExpressionAttributeNames={"#record": "record", "#created": "created_at"},
-        ExpressionAttributeValues={":strange": {"S": "the other day"}},
+        UpdateExpression="SET #record = :strange REMOVE fleet",  # and the index does not show it
+        ExpressionAttributeNames={"#record": "record"},
+        ExpressionAttributeValues={":strange": {"S": "as nobody packs it"}},
     )
     harness.advance(60)
 
@@ -240,12 +241,8 @@ def test_a_record_that_cannot_be_read_holds_up_nobody_and_its_machine_is_left_al
     machines = {id_: str(harness.record(id_).machine.id) for id_ in (strange, other)}
     key = {"pk": {"S": strange}, "sk": {"S": "record"}}
     item = harness.dynamodb.get_item(TableName=harness.table_name, Key=key)["Item"]
-    status = {"S": "dreaming"}
-    changed = {
-        **item,
-        "statusKey": {"S": "instances#dreaming"},
-        "record": {"M": item["record"]["M"] | {"status": status}},
-    }
+    record = unpacked(item["record"]["S"]) | {"status": "dreaming"}
+    changed = {**item, "statusKey": {"S": "instances#dreaming"}, "record": {"S": packed(record)}}
     for stored in (changed, {**changed, "statusKey": item["statusKey"]}):
         harness.dynamodb.put_item(TableName=harness.table_name, Item=stored)
         harness.simulator.patch_instance(machines[other], status="exited")

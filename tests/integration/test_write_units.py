@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from functions.shared.stores.schema import packed, unpacked
 from tests.integration.harness import Harness
 from tests.integration.sweeps import running
 from tests.integration.write_units import Index, Stored, WriteUnits, counting, item_size, units
@@ -51,8 +52,9 @@ def without_limits_and_ledger(item: Stored) -> Stored | None:
         return None
     if "record" not in item:
         return item
-    kept = {name: value for name, value in item["record"]["M"].items() if name not in ADDED}
-    return {**item, "record": {"M": kept}}
+    record = unpacked(item["record"]["S"])
+    kept = {name: value for name, value in record.items() if name not in ADDED}
+    return {**item, "record": {"S": packed(kept)}}
 
 
 def test_limits_and_the_ledger_cost_little_more_than_a_life_without_them(

@@ -25,7 +25,7 @@ from functions.shared.stores.caps import Caps, no_caps
 from functions.shared.stores.last_used import still_unused
 from functions.shared.stores.ledger import with_books
 from functions.shared.stores.listings import OWNER, TAG, Listing, ids_in_all
-from functions.shared.stores.schema import SCHEMA, unknown_fields, upgrade, with_unknown
+from functions.shared.stores.schema import SCHEMA, packed, unknown_fields, unpacked, upgrade, with_unknown
 from functions.shared.stores.table import (
     NEW,
     RETENTION,
@@ -70,7 +70,7 @@ def record_item(record: Instance) -> Item:
         "statusKey": f"instances#{record.status}",
         "lookup": f"name#{record.name}",
         "lists": list(record.lists),
-        "record": with_unknown(dumped, record.unknown.get("record", {}), Instance),
+        "record": packed(with_unknown(dumped, record.unknown.get("record", {}), Instance)),
     }
     if record.next_check_at:
         item |= {"due": "instance", "dueAt": millis(record.next_check_at)}
@@ -86,7 +86,7 @@ def fleet_key(instance_id: str) -> str:
 
 def read_record(item: Mapping[str, Any]) -> Instance:
     schema = item.get("schema", 1)
-    stored = item["record"] if schema > 1 else upgrade(item["record"])
+    stored = unpacked(item["record"]) if schema > 1 else upgrade(item["record"])
     record = replace(_instance.validate_python(stored), lists=tuple(item.get("lists", ())))
     beside = {name: value for name, value in item.items() if name not in _RECORD_ATTRIBUTES}
     if schema > SCHEMA:

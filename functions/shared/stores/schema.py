@@ -1,5 +1,8 @@
 """Old and new versions side by side: a schema number, and fields that this version does not know."""
 
+import json
+import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -7,9 +10,27 @@ from typing import Any, get_args, get_type_hints
 
 from functions.shared.domain.instance.record import RentedMachine
 
-SCHEMA = 2  # of an instance's record; 1 had all fields side by side and no number
+# Of an instance's record; 1 had all fields side by side and no number, 2 was a map of attributes.
+SCHEMA = 3
 
 Fields = dict[str, Any]
+
+
+def packed(record: Mapping[str, Any]) -> str:
+    """Compressed: most records are then below a kilobyte, the unit that writes are billed by; and a text is
+    read in a tenth of the time that a map takes."""
+    return b64encode(zlib.compress(json.dumps(record, separators=(",", ":")).encode())).decode()
+
+
+def unpacked(stored: str | Mapping[str, Any]) -> Fields:
+    """Also of those that were stored as maps."""
+    if not isinstance(stored, str):
+        return dict(stored)
+    try:
+        found: Fields = json.loads(zlib.decompress(b64decode(stored)))
+    except zlib.error as error:
+        raise ValueError("no record") from error
+    return found
 
 
 def unknown_fields(stored: Mapping[str, Any], kind: type) -> Fields:

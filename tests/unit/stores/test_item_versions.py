@@ -12,6 +12,7 @@ from functions.shared.domain.instance.record import Instance, Spec
 from functions.shared.domain.instance.status import Status
 from functions.shared.domain.messages import DeliveryMessage, StepMessage
 from functions.shared.stores.instances import read_record, record_item
+from functions.shared.stores.schema import packed, unpacked
 
 NOW = datetime(2026, 11, 16, tzinfo=UTC)
 
@@ -34,8 +35,9 @@ def stored() -> dict[str, Any]:
 
 def test_an_older_version_reads_past_fields_that_a_newer_one_added() -> None:
     item = stored()
-    spec = {**item["record"]["spec"], "colour": "red"}
-    item["record"] |= {"quality": "high", "spec": spec}
+    record = unpacked(item["record"])
+    spec = {**record["spec"], "colour": "red"}
+    item["record"] = packed({**record, "quality": "high", "spec": spec})
 
     assert replace(read_record(item), unknown={}) == read_record(stored())
 
@@ -55,4 +57,4 @@ def test_messages_of_a_newer_version_are_read_by_what_is_known_of_them() -> None
 def test_a_new_status_is_what_an_older_version_cannot_read() -> None:
     """So that it takes two deploys: one that can read it, then one that writes it."""
     with pytest.raises(ValidationError):
-        read_record({**stored(), "record": {**stored()["record"], "status": "hibernating"}})
+        read_record({**stored(), "record": {**unpacked(stored()["record"]), "status": "hibernating"}})

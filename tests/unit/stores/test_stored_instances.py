@@ -1,6 +1,5 @@
 """Records stored with their events, guarded by version: who wins, and that nothing is lost on the way."""
 
-import json
 from collections.abc import Callable
 from dataclasses import MISSING, fields, replace
 from datetime import timedelta
@@ -41,6 +40,7 @@ from functions.shared.stores import instances as items
 from functions.shared.stores.idempotency import ApiResult, IdempotencyKeys, idempotent_request
 from functions.shared.stores.instances import Instances
 from functions.shared.stores.listings import Listing
+from functions.shared.stores.schema import SCHEMA, unpacked
 from functions.shared.stores.table import ConditionFailed, Table, Write, marshal, unmarshal
 from tests.unit.builders import NOW, after, created, deciding, new_instance, new_purchase
 from tests.unit.tables import instances_in
@@ -475,7 +475,7 @@ def test_a_field_set_back_to_its_default_stays_so(instances: Instances) -> None:
 
 def _newer(item: dict[str, Any]) -> dict[str, Any]:
     """As a version to come might have written it: a field more everywhere."""
-    record = json.loads(json.dumps(item["record"])) | {"budget": "b-1"}
+    record = unpacked(item["record"]) | {"budget": "b-1"}
     record["machine"]["owner"] = "key_2"
     record["operation"]["priority"] = {"of": 3}
     record["cleanup"]["tasks"][1]["refused"] = 4
@@ -499,7 +499,7 @@ def test_what_a_newer_version_wrote_is_kept_by_one_that_does_not_know_it(
     after_it = table.get(ID, "record")
     assert after_it
     assert (after_it["schema"], after_it["ownerKey"]) == (9, "key#2")
-    kept = after_it["record"]
+    kept = unpacked(after_it["record"])
     assert (kept["budget"], kept["name"]) == ("b-1", "other")
     assert (kept["machine"]["owner"], kept["machine"]["region"]) == ("key_2", "CN-HK-01")
     assert kept["operation"]["priority"] == {"of": 3}
@@ -525,7 +525,7 @@ def test_a_record_of_the_first_schema_is_read_and_written_as_the_present_one(
 ) -> None:
     """It had every field side by side, and no number."""
     item = items.record_item(replace(FULL, token="t"))
-    record = item["record"]
+    record = unpacked(item["record"])
     machine, purchases, cleanup = (record.pop(name) for name in ("machine", "purchases", "cleanup"))
     pending = {"pending": "restart", "health_check": record["operation"].pop("health_check")}
     flat = record | {
@@ -557,7 +557,7 @@ def test_a_record_of_the_first_schema_is_read_and_written_as_the_present_one(
         cleanup=replace(FULL.cleanup, released=()),
         purchases=replace(FULL.purchases, reasons=(), price=None),
     )
-    assert items.record_item(read)["schema"] == 2
+    assert items.record_item(read)["schema"] == SCHEMA
 
 
 def test_events_operations_and_purchases_come_back_as_they_were() -> None:
@@ -616,7 +616,7 @@ def test_a_record_that_cannot_be_read_is_left_out_and_pages_go_on(
 ) -> None:
     """Wherever in its page it is, the last place included."""
     ids = _many(instances, 7)
-    table.update(ids[broken], "record", "SET #r.created_at = :x", names={"#r": "record"}, values={":x": "?"})
+    table.update(ids[broken], "record", "SET #r = :x", names={"#r": "record"}, values={":x": "?"})
 
     seen: list[str] = []
     end: str | None = "~"
@@ -629,7 +629,7 @@ def test_a_record_that_cannot_be_read_is_left_out_and_pages_go_on(
 
 def test_one_that_cannot_be_read_still_has_its_name(table: Table, instances: Instances) -> None:
     ids = _many(instances, 5)
-    table.update(ids[0], "record", "SET #r.created_at = :x", names={"#r": "record"}, values={":x": "?"})
+    table.update(ids[0], "record", "SET #r = :x", names={"#r": "record"}, values={":x": "?"})
     gone = instances.get(ids[2])
     assert gone
     instances.save(deciding(gone).change(status=Status.TERMINATED))
