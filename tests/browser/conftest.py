@@ -4,6 +4,7 @@ A page must say nothing on the console, violate no policy, and ask no other host
 """
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -81,13 +82,13 @@ class Visit:
         self.page.evaluate("place => { location.hash = place }", place)
 
     def expect_soon(self, place: Locator, text: str) -> None:
-        """Without waiting for the next poll: as if somebody looked away and back."""
+        """Without waiting for the next poll: as if somebody looked away and back. `text` is a pattern."""
         for _ in range(PATIENCE_MS // 500):
-            if text in (place.first.text_content() or "" if place.count() else ""):
+            if re.search(text, place.first.text_content() or "" if place.count() else ""):
                 return
             self.page.evaluate("() => document.dispatchEvent(new Event('visibilitychange'))")
             self.page.wait_for_timeout(500)
-        expect(place).to_contain_text(text, timeout=1)
+        expect(place).to_contain_text(re.compile(text), timeout=1)
 
     def assert_accessible(self) -> None:
         """axe-core finds nothing serious in what is shown."""

@@ -1,6 +1,5 @@
 """A month of costs and two budgets, in the API's own shape, for a page that has no such month behind it."""
 
-import json
 import re
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -9,7 +8,6 @@ from urllib.parse import parse_qs, urlsplit
 from playwright.sync_api import Page, Route
 
 _SHARES = {"RTX 4090 24GB": 9.2, "H100 SXM 80GB": 21.4, "L40S 48GB": 4.1, "RTX 3090 24GB": 1.3}
-_PATHS = ("/api/costs", "/api/budgets")
 
 
 def _amount(name: str, day: date) -> float:
@@ -18,8 +16,9 @@ def _amount(name: str, day: date) -> float:
     return round(_SHARES[name] * rest * (0.7 + (day.toordinal() * 7 + len(name) * 13) % 10 / 16), 4)
 
 
-def _costs(query: dict[str, list[str]]) -> dict[str, Any]:
-    first, last = (date.fromisoformat(query[name][0]) for name in ("from", "to"))
+def costs(query: str) -> dict[str, Any]:
+    asked = parse_qs(query)
+    first, last = (date.fromisoformat(asked[name][0]) for name in ("from", "to"))
     days = [first + timedelta(days=number) for number in range((last - first).days + 1)]
     groups = [
         {
@@ -30,13 +29,16 @@ def _costs(query: dict[str, list[str]]) -> dict[str, Any]:
         for name in _SHARES
     ]
     total = sum(float(str(group["amountUsd"])) for group in groups)
-    found = {"from": first.isoformat(), "to": last.isoformat(), "groupBy": query["groupBy"][0]}
+    found = {"from": first.isoformat(), "to": last.isoformat(), "groupBy": asked["groupBy"][0]}
+    found["asOf"] = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     return {**found, "totalUsd": f"{total:.4f}", "estimated": True, "groups": groups}
 
 
-def _budgets() -> dict[str, Any]:
-    start = f"{datetime.now(UTC):%Y-%m}-01"
-    month = {"period": "month", "thresholds": [50, 80, 100], "periodStart": start}
+def budgets() -> dict[str, Any]:
+    start = datetime.now(UTC).replace(day=1)
+    end = (start + timedelta(days=32)).replace(day=1)
+    month = {"period": "month", "thresholds": [50, 80, 100]}
+    month |= {"periodStart": f"{start:%Y-%m-%d}", "periodEnd": f"{end:%Y-%m-%d}"}
     return {
         "budgets": [
             {
@@ -64,13 +66,6 @@ def _budgets() -> dict[str, Any]:
 def serve(page: Page) -> None:
     def answer(route: Route) -> None:
         parts = urlsplit(route.request.url)
-        costs = parts.path == "/api/costs"
-        route.fulfill(json=_costs(parse_qs(parts.query)) if costs else _budgets())
-
-    def describe(route: Route) -> None:
-        described = route.fetch().json()
-        described["paths"] |= {path: {"get": {}} for path in _PATHS}
-        route.fulfill(body=json.dumps(described), content_type="application/json")
+        route.fulfill(json=costs(parts.query) if parts.path == "/api/costs" else budgets())
 
     page.route(re.compile(r"/api/(costs|budgets)"), answer)
-    page.route("**/openapi.json", describe)

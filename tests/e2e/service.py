@@ -11,6 +11,7 @@ import requests
 from standardwebhooks import Webhook
 
 from functions.shared.domain.delivery.webhooks import derive_secret, origin_of, read_master, show_secret
+from functions.shared.domain.messages import StepMessage
 from local.novita.client import Simulator
 from local.stack import LocalStack
 from tests.books import assert_books_balance, assert_no_gaps
@@ -165,6 +166,18 @@ class Service:
                 texts.append(message["Body"])
                 self.sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
         return texts
+
+    def add_dead_letter(self, instance_id: str) -> str:
+        """A message about it, as SQS would put it there after the last retry; the id of its dead letter."""
+        work = self.stack.outputs["CreateQueueUrl"]
+        asked = self.sqs.get_queue_attributes(QueueUrl=work, AttributeNames=["RedrivePolicy"])
+        dead = json.loads(asked["Attributes"]["RedrivePolicy"])["deadLetterTargetArn"].rpartition(":")[2]
+        queue = self.sqs.get_queue_url(QueueName=dead)["QueueUrl"]
+        body = StepMessage(instance_id, "a token", "").as_json()
+        self.sqs.send_message(QueueUrl=queue, MessageBody=body)
+        assert self.wait(lambda: self.get("/api/jobs/dead")["deadLetters"])
+        (found,) = self.get("/api/jobs/dead")["deadLetters"]
+        return str(found["id"])
 
     @contextmanager
     def at_a_standstill(self, queue: str) -> Iterator[str]:

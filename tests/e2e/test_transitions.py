@@ -1,12 +1,10 @@
 """Every transition that the table allows happens on the deployed template, and no other."""
 
-import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 from functions.shared.domain.instance.status import NEXT
-from functions.shared.domain.messages import StepMessage
 from tests.e2e import courses
 from tests.e2e.courses import SILENT, TCP, Step, take
 from tests.e2e.service import Service
@@ -61,15 +59,7 @@ def checked_and_restarted(service: Service) -> str:
 def refused_and_redriven(service: Service) -> str:
     """Its message is among the dead letters, as SQS would put it there after the last retry."""
     instance_id = courses.refused_create(service, "redriven")
-    work = service.stack.outputs["CreateQueueUrl"]
-    asked = service.sqs.get_queue_attributes(QueueUrl=work, AttributeNames=["RedrivePolicy"])
-    dead = json.loads(asked["Attributes"]["RedrivePolicy"])["deadLetterTargetArn"].rpartition(":")[2]
-    body = StepMessage(instance_id, "a token", "").as_json()
-    queue = service.sqs.get_queue_url(QueueName=dead)["QueueUrl"]
-    service.sqs.send_message(QueueUrl=queue, MessageBody=body)
-    assert service.wait(lambda: service.get("/api/jobs/dead")["deadLetters"])
-    (dead_letter,) = service.get("/api/jobs/dead")["deadLetters"]
-    path = f"/api/jobs/dead/{dead_letter['id']}/redrive"
+    path = f"/api/jobs/dead/{service.add_dead_letter(instance_id)}/redrive"
     # Failed is said a moment before the purchase that failed is settled, and only then it can be redriven.
     assert service.wait(lambda: service.call("POST", path).status_code == 202)
     service.wait_for(instance_id, "running")

@@ -20,17 +20,16 @@ export class Refused extends Error {
   }
 }
 
-/** @type {{ key: string, me: Me | null, changesInstances: boolean, lastMs: number, seenAt: number, onRefusedKey: (error: Refused) => void }} */
-export const session = { key: readKey(), me: null, changesInstances: false, lastMs: 0, seenAt: 0, onRefusedKey: () => {} };
+/** @type {{ key: string, me: Me | null, lastMs: number, seenAt: number, onRefusedKey: (error: Refused) => void }} */
+export const session = { key: sessionStorage.getItem(STORED) ?? "", me: null, lastMs: 0, seenAt: 0, onRefusedKey: () => {} };
 
-/** A link that brings a key is used once: it leaves the address, and with it the history, at once. */
-function readKey() {
+/** A link that brings a key is used once: it leaves the address, and with it the history, at once. Whether there was one. */
+export function takeKeyFromLink() {
   const brought = /^#key=([^&]+)/.exec(location.hash);
-  if (brought?.[1]) {
-    history.replaceState(null, "", location.pathname);
-    if (auth !== "iam") sessionStorage.setItem(STORED, decodeURIComponent(brought[1]));
-  }
-  return sessionStorage.getItem(STORED) ?? "";
+  if (!brought?.[1]) return false;
+  history.replaceState(null, "", location.pathname);
+  if (auth !== "iam") keepKey(decodeURIComponent(brought[1]));
+  return true;
 }
 
 /** @param {string} key */
@@ -121,26 +120,4 @@ function asRefused(answer, told) {
   const message = error.message ?? told?.message ?? `The service answered ${answer.status}.`;
   const fields = error.validationErrors ?? [];
   return new Refused(answer.status, error.code ?? "", message, { requestId, retryAfter, details: error.details, fields });
-}
-
-/** @type {Promise<any> | null} */
-let described = null;
-
-/** What this API takes and answers, read once. */
-function description() {
-  described ??= fetch("/openapi.json").then((answer) => answer.json()).catch(() => {
-    described = null;
-    return {};
-  });
-  return described;
-}
-
-/** The fields that a body of this kind may have. @param {string} schema @returns {Promise<Set<string>>} */
-export async function fieldsOf(schema) {
-  return new Set(Object.keys((await description()).components?.schemas?.[schema]?.properties ?? {}));
-}
-
-/** Whether this API offers it: what it does not offer is not shown. @param {string} method @param {string} path */
-export async function hasRoute(method, path) {
-  return Boolean((await description()).paths?.[path]?.[method.toLowerCase()]);
 }

@@ -1,6 +1,6 @@
 // The page: who is looking, which screen they see, and whether what they see is live.
 
-import { auth, forgetKey, get, hasRoute, keepKey, Refused, session } from "./api.js";
+import { auth, forgetKey, get, keepKey, Refused, session, takeKeyFromLink } from "./api.js";
 import { openCosts } from "./costs.js";
 import { openCreate } from "./create.js";
 import { h, show } from "./dom.js";
@@ -13,7 +13,7 @@ import { focusScreen, present } from "./screen.js";
 import { openService } from "./service.js";
 import { errorNote } from "./words.js";
 
-const live = { error: /** @type {Refused | null} */ (null), costs: false };
+const live = { error: /** @type {Refused | null} */ (null) };
 
 function element(/** @type {string} */ id) {
   return /** @type {HTMLElement} */ (document.getElementById(id));
@@ -22,7 +22,7 @@ function element(/** @type {string} */ id) {
 function showHeader() {
   const place = location.hash || "#/";
   const link = (/** @type {string} */ href, /** @type {string} */ text) => h("a", { href, "aria-current": place === href || (href === "#/" && /^#\/(instances|new)/.test(place)) ? "page" : null }, text);
-  show(element("nav"), session.me ? [link("#/", "Fleet"), live.costs && link("#/costs", "Costs"), link("#/service", "Service")] : [], h("a", { href: "/docs" }, "API"));
+  show(element("nav"), session.me ? [link("#/", "Fleet"), link("#/costs", "Costs"), link("#/service", "Service")] : [], h("a", { href: "/docs" }, "API"));
   show(element("who"), session.me ? [state(), h("span", { class: "soft who", title: session.me.id }, session.me.scopes.at(-1) ?? "no scope"), h("button", { type: "button", class: "plain", on: { click: leave } }, "Forget key")] : []);
 }
 
@@ -83,9 +83,6 @@ async function enter() {
     return;
   }
   route();
-  live.costs = await hasRoute("GET", "/api/costs");
-  session.changesInstances = await hasRoute("PATCH", "/api/instances/{instance_id}");
-  showHeader();
 }
 
 session.onRefusedKey = (error) => {
@@ -111,7 +108,10 @@ function route() {
   focusScreen();
 }
 
-window.addEventListener("hashchange", route);
+window.addEventListener("hashchange", () => {
+  if (takeKeyFromLink()) begin();
+  else route();
+});
 document.querySelector(".skip")?.addEventListener("click", (event) => {
   event.preventDefault();
   focusScreen();
@@ -120,5 +120,12 @@ window.setInterval(() => {
   if (session.me && !document.hidden) showHeader();
 }, 1000);
 
-if (session.key && auth !== "iam") void enter();
-else askKey(null);
+function begin() {
+  forgetFleet();
+  session.me = null;
+  if (session.key && auth !== "iam") void enter();
+  else askKey(null);
+}
+
+takeKeyFromLink();
+begin();

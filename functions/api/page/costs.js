@@ -1,6 +1,6 @@
 // What was spent: a chart by day, stacked by what one asks for, with the budgets beside it.
 
-import { change, get, hasRoute, may, Refused } from "./api.js";
+import { change, get, may, Refused } from "./api.js";
 import { openDialog, say } from "./dialogs.js";
 import { draw, h } from "./dom.js";
 import { money, plural } from "./format.js";
@@ -13,8 +13,8 @@ const MOST_GROUPS = 6;
 const HEIGHT = 240;
 const DAY_MS = 86_400_000;
 
-/** @type {{ costs: Costs | null, budgets: Budget[] | null, error: Refused | null, groupBy: string, days: string, offered: boolean, number: number }} */
-const state = { costs: null, budgets: null, error: null, groupBy: "product", days: "month", offered: true, number: 0 };
+/** @type {{ costs: Costs | null, budgets: Budget[] | null, error: Refused | null, groupBy: string, days: string, number: number }} */
+const state = { costs: null, budgets: null, error: null, groupBy: "product", days: "month", number: 0 };
 
 export function openCosts() {
   present(build, "Costs", 60_000);
@@ -22,8 +22,6 @@ export function openCosts() {
 }
 
 async function read() {
-  state.offered = await hasRoute("GET", "/api/costs");
-  if (!state.offered) return redraw();
   const number = ++state.number;
   const { from, to } = range();
   try {
@@ -33,7 +31,7 @@ async function read() {
       page = await get(`/api/costs?from=${from}&to=${to}&groupBy=${encodeURIComponent(state.groupBy)}&cursor=${encodeURIComponent(page.nextCursor)}`);
       costs.groups = joined(costs.groups, page.groups);
     }
-    const budgets = (await hasRoute("GET", "/api/budgets")) ? /** @type {{ budgets: Budget[] }} */ (await get("/api/budgets")).budgets : null;
+    const { budgets } = /** @type {{ budgets: Budget[] }} */ (await get("/api/budgets"));
     if (number === state.number) Object.assign(state, { costs, budgets, error: null });
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
@@ -64,7 +62,6 @@ function range() {
 
 function build() {
   const head = h("h1", { tabindex: -1 }, "Costs");
-  if (!state.offered) return [head, h("p", { class: "card soft" }, "This deployment keeps no costs.")];
   return [
     h("div", { class: "head" }, head, controls()),
     state.error && errorNote(state.error),
@@ -161,7 +158,7 @@ function chart(groups, days, totals, budgets, top) {
   const every = Math.ceil(days.length / Math.max(2, Math.floor(width / 80)));
   return draw(
     "svg", { class: "picture chart", viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, role: "img", "aria-label": `Costs of ${plural(days.length, "day")}, at most ${money(Math.max(...totals))} in one; the table below has the numbers` },
-    [0, 0.5, 1].map((part) => [draw("line", { class: "grid", x1: left, x2: width, y1: y(top * part), y2: y(top * part) }), draw("text", { x: left - 8, y: y(top * part) + 4, "text-anchor": "end" }, axisText(top * part))]),
+    [0, 0.5, 1].map((part) => [draw("line", { class: "grid", x1: left, x2: width, y1: y(top * part), y2: y(top * part) }), draw("text", { x: left - 8, y: y(top * part) + 4, "text-anchor": "end" }, axisText(top * part, top))]),
     days.map((day, place) => {
       let base = 0;
       return draw(
@@ -185,9 +182,9 @@ function shortDay(day) {
   return new Date(`${day}T00:00:00Z`).toLocaleString("en-GB", { month: "short", day: "numeric", timeZone: "UTC" });
 }
 
-/** As many decimals as it has: the middle of a small scale is no whole cent. @param {number} value */
-function axisText(value) {
-  return value.toLocaleString("en-US", { style: "currency", currency: "USD", minimumFractionDigits: value >= 10 ? 0 : 2, maximumFractionDigits: 5 });
+/** As many decimals as it has: the middle of a small scale is no whole cent. @param {number} value @param {number} top */
+function axisText(value, top) {
+  return value.toLocaleString("en-US", { style: "currency", currency: "USD", minimumFractionDigits: top >= 10 ? 0 : 2, maximumFractionDigits: 5 });
 }
 
 /** @param {number} value */
@@ -227,7 +224,7 @@ function budgetLine(one, changes) {
   const kind = part >= 100 ? "bad" : part >= 80 ? "busy" : "ok";
   return h(
     "li", { "data-key": one.name },
-    h("div", { class: "row between" }, h("span", {}, h("b", {}, one.name), ` ${money(one.spentUsd)} of ${money(one.limitUsd)} this ${one.period}`, " ", h("span", { class: `pill ${kind}` }, `${part} %`)), changes && h("span", { class: "buttons" }, h("button", { type: "button", class: "slim", "aria-label": `Change budget ${one.name}`, on: { click: () => editBudget(one) } }, "Change…"), h("button", { type: "button", class: "slim danger-quiet", "aria-label": `Delete budget ${one.name}`, on: { click: () => removeBudget(one) } }, "Delete…"))),
+    h("div", { class: "row between" }, h("span", {}, h("b", {}, one.name), ` ${money(one.spentUsd)} of ${money(one.limitUsd)} this ${one.period}`, " ", h("span", { class: `pill ${kind}` }, `${part} %`)), changes && h("span", { class: "buttons" }, h("button", { type: "button", class: "slim", on: { click: () => editBudget(one) } }, "Change…", h("span", { class: "hidden" }, ` budget ${one.name}`)), h("button", { type: "button", class: "slim danger-quiet", on: { click: () => removeBudget(one) } }, "Delete…", h("span", { class: "hidden" }, ` budget ${one.name}`)))),
     h("meter", { min: 0, max: 100, value: Math.min(100, part), low: 80, high: 99, optimum: 0, "aria-label": `${one.name}: ${part} percent spent` }),
     h("small", {}, `${scopeInWords(one.scope)}; tells at ${one.thresholds.join(", ")} %; then ${ACTIONS[one.action] ?? one.action}`),
   );

@@ -1,6 +1,6 @@
 // A new machine: what it would be, where and for how much is shown while it is being described.
 
-import { change, fieldsOf, get, may, newKey, Refused } from "./api.js";
+import { change, get, may, newKey, Refused } from "./api.js";
 import { fieldErrors, say } from "./dialogs.js";
 import { h } from "./dom.js";
 import { money, until } from "./format.js";
@@ -11,8 +11,8 @@ import { BILLING, errorNote, regionReason, regionsIn } from "./words.js";
 
 const QUOTE_AFTER_MS = 350;
 
-/** @type {{ products: Product[] | null, quote: Quote | null, refused: Refused | null, template: Template | null, templateError: string, trouble: Refused | null, fields: Set<string>, busy: boolean, quoting: boolean, key: string, keyFor: string, asked: number, lookedUp: string }} */
-const draft = { products: null, quote: null, refused: null, template: null, templateError: "", trouble: null, fields: new Set(), busy: false, quoting: false, key: "", keyFor: "", asked: 0, lookedUp: "" };
+/** @type {{ products: Product[] | null, quote: Quote | null, refused: Refused | null, template: Template | null, templateError: string, trouble: Refused | null, busy: boolean, quoting: boolean, key: string, keyFor: string, asked: number, lookedUp: string }} */
+const draft = { products: null, quote: null, refused: null, template: null, templateError: "", trouble: null, busy: false, quoting: false, key: "", keyFor: "", asked: 0, lookedUp: "" };
 let timer = 0;
 
 export function openCreate() {
@@ -24,10 +24,6 @@ export function openCreate() {
   Object.assign(draft, { quote: null, refused: null, template: null, templateError: "", trouble: null, busy: false, lookedUp: "" });
   present(build, "New machine", 60_000);
   void readProducts();
-  void fieldsOf("CreateBody").then((fields) => {
-    draft.fields = fields;
-    redraw();
-  });
 }
 
 async function readProducts() {
@@ -88,13 +84,12 @@ function templateLine() {
 }
 
 function when() {
-  if (!draft.fields.has("limits")) return null;
   return h(
     "fieldset", { class: "card", "data-key": "limits" },
     h("legend", {}, "When it ends"),
     h("p", { class: "soft small" }, "A machine that nobody stops costs money for ever. Durations like 90m, 8h, 3d; empty means never."),
     h("div", { class: "pair" }, limitFields()),
-    draft.fields.has("protected") && h("label", { class: "check" }, h("input", { type: "checkbox", name: "protected" }), " Protected: nobody and no limit deletes it"),
+    h("label", { class: "check" }, h("input", { type: "checkbox", name: "protected" }), " Protected: nobody and no limit deletes it"),
   );
 }
 
@@ -105,12 +100,12 @@ function more() {
     field("Region first", h("input", { name: "region", autocomplete: "off", placeholder: "the deployment's own order", maxlength: 64 })),
     h("fieldset", { class: "choices" }, h("legend", {}, "Placement"), choice("placement", "priority", "By region order", true), choice("placement", "cheapest", "The cheapest region")),
     field("At most, USD per GPU and hour", h("input", { name: "maxPricePerGpuHour", inputmode: "decimal", autocomplete: "off", placeholder: "no cap" })),
-    draft.fields.has("onReclaim") && field("If Novita takes a spot machine away", h("select", { name: "onReclaim" }, h("option", { value: "" }, "leave it off"), h("option", { value: "restart" }, "start it again"), h("option", { value: "replace" }, "start it again, else buy another (its disk is lost)"))),
+    field("If Novita takes a spot machine away", h("select", { name: "onReclaim" }, h("option", { value: "" }, "leave it off"), h("option", { value: "restart" }, "start it again"), h("option", { value: "replace" }, "start it again, else buy another (its disk is lost)"))),
     h("label", { class: "check" }, h("input", { type: "checkbox", name: "healthCheck" }), " Ready only when the application inside answers"),
     field("Webhook", h("input", { name: "webhookUrl", type: "url", autocomplete: "off", placeholder: "https://example.com/hook", maxlength: 2048 })),
     field("Tags", h("input", { name: "tags", autocomplete: "off", placeholder: "team=art, project=x" })),
-    draft.fields.has("envs") && field("Variables, one on each line; nobody is shown their values again", h("textarea", { name: "envs", rows: 3, autocomplete: "off", spellcheck: "false", placeholder: "MODEL=llama" })),
-    draft.fields.has("networkVolumes") && field("Network volumes", h("input", { name: "networkVolumes", autocomplete: "off", placeholder: "volume-id=/data" })),
+    field("Variables, one on each line; nobody is shown their values again", h("textarea", { name: "envs", rows: 3, autocomplete: "off", spellcheck: "false", placeholder: "MODEL=llama" })),
+    field("Network volumes", h("input", { name: "networkVolumes", autocomplete: "off", placeholder: "volume-id=/data" })),
   );
 }
 
@@ -229,6 +224,10 @@ function pairs(text, between) {
 
 function described() {
   clearTimeout(timer);
+  if (draft.trouble) {
+    draft.trouble = null;
+    redraw();
+  }
   timer = window.setTimeout(() => void askQuote(), QUOTE_AFTER_MS);
 }
 

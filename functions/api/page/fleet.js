@@ -1,13 +1,13 @@
 // The fleet at a glance: what runs, what it costs, what went wrong, what ends when.
 
-import { get, hasRoute, may, Refused } from "./api.js";
+import { get, may, Refused } from "./api.js";
 import { h } from "./dom.js";
 import { money, plural, since } from "./format.js";
 import { fleet, readFleet } from "./instances.js";
 import { askDelete, askStop } from "./operations.js";
 import { poll } from "./polling.js";
 import { present, redraw, skeleton } from "./screen.js";
-import { actionsFor, BILLING, ends, ON_THE_WAY, perHour, soFar, STATUSES, statusPill, statusWord, timeElement, unseenSince, UP, why } from "./words.js";
+import { actionsFor, BILLING, ends, isComingBack, ON_THE_WAY, perHour, soFar, STATUSES, statusPill, statusWord, timeElement, unseenSince, UP, why } from "./words.js";
 
 const EVERY_MS = 4000;
 const ROWS_AT_ONCE = 100;
@@ -51,8 +51,8 @@ async function readSpending() {
   spending.readAt = Date.now();
   const today = new Date().toISOString().slice(0, 10);
   try {
-    if (await hasRoute("GET", "/api/costs")) spending.today = /** @type {Costs} */ (await get(`/api/costs?from=${today}&to=${today}&groupBy=day`)).totalUsd;
-    if (await hasRoute("GET", "/api/budgets")) spending.budgets = /** @type {{ budgets: Budget[] }} */ (await get("/api/budgets")).budgets;
+    spending.today = /** @type {Costs} */ (await get(`/api/costs?from=${today}&to=${today}&groupBy=day`)).totalUsd;
+    spending.budgets = /** @type {{ budgets: Budget[] }} */ (await get("/api/budgets")).budgets;
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
   }
@@ -85,7 +85,7 @@ function unseen(all) {
   const times = all.flatMap((one) => (one.missingSince ? [] : unseenSince(one) ?? []));
   const [oldest] = times.toSorted();
   if (!oldest) return null;
-  const whose = times.length === 1 ? "One machine is" : `${times.length.toLocaleString("en-US")} machines are`;
+  const whose = times.length === 1 ? "one machine is" : `${times.length.toLocaleString("en-US")} machines are`;
   return h("p", { class: "note busy", role: "status", "data-key": "unseen" }, `Novita has not answered for a while: ${whose} shown as last seen, up to ${since(oldest)} ago.`);
 }
 
@@ -125,7 +125,7 @@ function tiles(all) {
   return h(
     "dl", { class: "tiles" },
     tile("Running", all.filter((one) => UP.includes(one.status)).length),
-    tile("On the way", all.filter((one) => ON_THE_WAY.includes(one.status)).length),
+    tile("On the way", all.filter((one) => ON_THE_WAY.includes(one.status) || isComingBack(one)).length),
     bad ? tile("Failed or missing", bad, "bad") : null,
     tile("Per hour", money(hourly)),
     spending.today !== null ? tile("Today (UTC)", money(spending.today)) : null,

@@ -1,6 +1,6 @@
 // One instance: what it is doing, how it got there, how to reach it, what it costs and when it ends.
 
-import { change, get, hasRoute, may, Refused } from "./api.js";
+import { change, get, may, Refused } from "./api.js";
 import { say, sayRefused } from "./dialogs.js";
 import { h, isSafeAddress } from "./dom.js";
 import { clock, duration, money, plural, since, until } from "./format.js";
@@ -16,12 +16,12 @@ const CALM_MS = 5000;
 const WHOLE_MS = 30_000;
 const ENDED = ["deleting", "terminated"];
 
-/** @type {{ id: string, events: InstanceEvent[], operations: Operation[], deliveries: Delivery[], cost: InstanceCost | null, connection: Connection | null, error: Refused | null, seen: string, wholeAt: number }} */
-const state = { id: "", events: [], operations: [], deliveries: [], cost: null, connection: null, error: null, seen: "", wholeAt: 0 };
+/** @type {{ id: string, events: InstanceEvent[], operations: Operation[], deliveries: Delivery[], moreDeliveries: boolean, cost: InstanceCost | null, connection: Connection | null, error: Refused | null, seen: string, wholeAt: number }} */
+const state = { id: "", events: [], operations: [], deliveries: [], moreDeliveries: false, cost: null, connection: null, error: null, seen: "", wholeAt: 0 };
 
 /** @param {string} id */
 export function openInstance(id) {
-  Object.assign(state, { id, events: [], operations: [], deliveries: [], cost: null, connection: null, error: null, seen: "", wholeAt: 0 });
+  Object.assign(state, { id, events: [], operations: [], deliveries: [], moreDeliveries: false, cost: null, connection: null, error: null, seen: "", wholeAt: 0 });
   forgetChosen();
   present(build, fleet.all.get(id)?.name ?? "Instance", 1000);
   poll(async () => {
@@ -46,19 +46,29 @@ async function read(id) {
   document.title = `${one.name} · Ostler`;
   redraw();
   if (one.updatedAt !== state.seen || Date.now() - state.wholeAt > WHOLE_MS) {
-    const [events, operations, deliveries] = await Promise.all([
-      get(`${path}/events`),
+    const [events, operations, cost, deliveries] = await Promise.all([
+      readEvents(path),
       get(`${path}/operations`),
-      one.webhookUrl ? get(`/api/webhooks/deliveries?instanceId=${encodeURIComponent(id)}`) : { deliveries: [] },
+      get(`${path}/cost`),
+      one.webhookUrl ? get(`/api/webhooks/deliveries?instanceId=${encodeURIComponent(id)}&limit=100`) : { deliveries: [] },
     ]);
     if (state.id !== id) return CALM_MS;
-    Object.assign(state, { events: /** @type {any} */ (events).events, operations: /** @type {any} */ (operations).operations, deliveries: /** @type {any} */ (deliveries).deliveries, seen: one.updatedAt, wholeAt: Date.now() });
-    redraw();
-    /** @type {InstanceCost | null} */
-    const cost = (await hasRoute("GET", "/api/instances/{instance_id}/cost")) ? await get(`${path}/cost`) : null;
-    if (state.id === id) state.cost = cost;
+    Object.assign(state, { events, operations: /** @type {any} */ (operations).operations, cost, deliveries: /** @type {any} */ (deliveries).deliveries, moreDeliveries: Boolean(/** @type {any} */ (deliveries).nextCursor), seen: one.updatedAt, wholeAt: Date.now() });
   }
   return [...ON_THE_WAY, "health_checking", "stopping", "deleting"].includes(one.status) ? BUSY_MS : CALM_MS;
+}
+
+/** All that are kept, oldest first. @param {string} path */
+async function readEvents(path) {
+  /** @type {InstanceEvent[]} */
+  const events = [];
+  for (let cursor = ""; ; ) {
+    /** @type {{ events: InstanceEvent[], nextCursor?: string }} */
+    const page = await get(`${path}/events${cursor && `?cursor=${encodeURIComponent(cursor)}`}`);
+    events.push(...page.events);
+    if (!page.nextCursor) return events;
+    cursor = page.nextCursor;
+  }
 }
 
 function build() {
@@ -106,7 +116,7 @@ function now(one) {
     ...(one.recoveries ? [["Recovered", plural(one.recoveries, "time")]] : []),
     ...(one.lastUsedAt ? [["Last used", timeElement(one.lastUsedAt, `${since(one.lastUsedAt)} ago`)]] : []),
     ["Seen at Novita", one.lastSyncedAt ? timeElement(one.lastSyncedAt, `${since(one.lastSyncedAt)} ago`) : "not yet"],
-    ...(one.webhookUrl && state.wholeAt ? [["Webhook", `${state.deliveries.filter((each) => each.state === "delivered").length} of ${state.deliveries.length} delivered`]] : []),
+    ...(one.webhookUrl && state.wholeAt ? [["Webhook", `${state.deliveries.filter((each) => each.state === "delivered").length} of ${state.moreDeliveries ? "the newest " : ""}${state.deliveries.length} delivered`]] : []),
   ]);
 }
 
@@ -199,9 +209,16 @@ function costCard(one) {
       "table", { class: "small-table" },
       h("caption", { class: "hidden" }, `What ${one.name} has cost`),
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "For"), h("th", { scope: "col" }, "From"), h("th", { class: "n", scope: "col" }, "Long"), h("th", { class: "n", scope: "col" }, "Per hour"), h("th", { class: "n", scope: "col" }, "Amount"))),
-      h("tbody", {}, state.cost.intervals.map((each) => h("tr", {}, h("td", {}, each.kind), h("td", {}, timeElement(each.from, clock(each.from))), h("td", { class: "n" }, duration((each.to ? Date.parse(each.to) : Date.now()) - Date.parse(each.from))), h("td", { class: "n" }, money(each.usdPerHour)), h("td", { class: "n" }, `${each.estimated ? "≈ " : ""}${money(each.amountUsd)}`)))),
+      h("tbody", {}, state.cost.intervals.map((each) => h("tr", {}, h("td", {}, each.kind === "storage" ? "disk" : each.kind), h("td", {}, timeElement(each.from, clock(each.from))), h("td", { class: "n" }, duration((each.to ? Date.parse(each.to) : Date.now()) - Date.parse(each.from))), h("td", { class: "n" }, money(each.usdPerHour)), h("td", { class: "n" }, `${each.estimated ? "≈ " : ""}${money(each.amountUsd)}`)))),
     ),
+    state.cost.billed && billedLine(state.cost.billed),
   );
+}
+
+/** Novita's own bill beside ours. @param {Billed} billed */
+function billedLine(billed) {
+  const days = billed.from === billed.through ? billed.from : `${billed.from} to ${billed.through}`;
+  return h("p", { class: billed.differs ? "small bad" : "soft small" }, `Novita's bill for ${days}: ${money(billed.totalUsd)}; counted here: ${money(billed.oursUsd)}`, billed.differs && ", which differs by more than 10 %");
 }
 
 function eventTable() {
@@ -227,7 +244,7 @@ function operationTable() {
 
 function deliveryList() {
   if (!state.deliveries.length) return h("p", { class: "soft" }, "Nothing was sent yet.");
-  return h("ul", { class: "lines" }, state.deliveries.map(delivery));
+  return [h("ul", { class: "lines" }, state.deliveries.map(delivery)), state.moreDeliveries && h("p", { class: "soft small" }, "The newest 100 are shown; ", h("code", {}, "ostler webhooks list"), " has all.")];
 }
 
 /** @param {Delivery} each */
@@ -246,7 +263,7 @@ function delivery(each) {
   };
   return h(
     "li", { "data-key": each.id },
-    h("div", { class: "row between" }, h("span", {}, h("span", { class: `pill ${kind}` }, each.state), ` ${each.eventType}, `, timeElement(each.createdAt, clock(each.createdAt)), each.nextAttemptAt ? `, next try ${until(each.nextAttemptAt)}` : ""), may("write") && h("button", { type: "button", class: "slim", "aria-label": `Send ${each.eventType} again`, on: { click: () => void replay() } }, "Send again")),
+    h("div", { class: "row between" }, h("span", {}, h("span", { class: `pill ${kind}` }, each.state), ` ${each.eventType}, `, timeElement(each.createdAt, clock(each.createdAt)), each.nextAttemptAt ? `, next try ${until(each.nextAttemptAt)}` : ""), may("write") && h("button", { type: "button", class: "slim", on: { click: () => void replay() } }, "Send again", h("span", { class: "hidden" }, ` ${each.eventType}`))),
     h("details", {}, h("summary", { class: "small" }, `${plural(each.attempts.length, "attempt")} to `, h("code", {}, each.url)), h("ol", { class: "small" }, each.attempts.map((one) => h("li", {}, timeElement(one.at, clock(one.at)), one.status ? `, answered ${one.status}` : "", one.tookMs !== undefined ? ` after ${one.tookMs} ms` : "", one.error ? `, ${one.error}` : "", one.answer && h("code", { class: "block" }, one.answer))))),
   );
 }

@@ -1,6 +1,6 @@
 // Start, stop, restart, extend and delete: each says what it means before it happens.
 
-import { change, may, Refused, session } from "./api.js";
+import { change, may, Refused } from "./api.js";
 import { openDialog, say, sayRefused } from "./dialogs.js";
 import { h } from "./dom.js";
 import { clock, money, plural } from "./format.js";
@@ -16,7 +16,7 @@ export function actionButtons(one, onChange) {
   const button = (label, click, kind = "") => h("button", { type: "button", class: kind, "data-key": label, on: { click } }, label);
   return [
     can.start && button("Start", () => void run(one, "start", onChange), "go"),
-    can.extend && session.changesInstances && button("Limits…", () => openLimits(one, onChange)),
+    can.extend && button("Limits…", () => openLimits(one, onChange)),
     can.restart && button("Restart", () => askRestart(one, onChange)),
     can.stop && button("Stop", () => void run(one, "stop", onChange)),
     can.remove && button("Delete…", () => askDelete([one], onChange), "danger-quiet"),

@@ -165,7 +165,7 @@ function letter(one) {
     });
   return h(
     "li", { "data-key": one.id },
-    h("div", { class: "row between" }, h("span", {}, h("span", { class: `pill ${one.redrivenAt ? "off" : "bad"}` }, one.redrivenAt ? "redriven" : "dead"), ` ${one.queue}, `, timeElement(one.diedAt, clock(one.diedAt)), `, after ${plural(one.attempts, "attempt")}`, one.instanceId && [", ", h("a", { href: `#/instances/${encodeURIComponent(one.instanceId)}` }, one.instanceId)]), may("admin") && !one.redrivenAt && h("button", { type: "button", class: "slim", "aria-label": `Redrive ${one.id}`, on: { click: redrive } }, "Redrive…")),
+    h("div", { class: "row between" }, h("span", {}, h("span", { class: `pill ${one.redrivenAt ? "off" : "bad"}` }, one.redrivenAt ? "redriven" : "dead"), ` ${one.queue}, `, timeElement(one.diedAt, clock(one.diedAt)), `, after ${plural(one.attempts, "attempt")}`, one.instanceId && [", ", h("a", { href: `#/instances/${encodeURIComponent(one.instanceId)}` }, one.instanceId)]), may("admin") && !one.redrivenAt && h("button", { type: "button", class: "slim", on: { click: redrive } }, "Redrive…", h("span", { class: "hidden" }, ` ${one.id}`))),
     h("small", {}, `${one.reason.code}: ${one.reason.message}`),
     (one.error || one.body) && h("details", {}, h("summary", { class: "small" }, "More"), one.error && h("code", { class: "block" }, one.error), one.body && h("code", { class: "block" }, one.body)),
   );

@@ -10,6 +10,8 @@ const LANE = 34;
 const ENDED = ["terminated"];
 const START_MS = 600_000;
 const LETTER = 6.6; // how wide one is, about
+const ROW = 10;
+const TOUCH = 11;
 
 /** @typedef {{ from: number, to: number, label: string, kind: string }} Bar */
 /** @typedef {{ name: string, bars: Bar[] }} Lane */
@@ -36,7 +38,8 @@ export function timeline(one, events, intervals, width, onChange) {
   const end = Math.max(over ? Date.parse(last.timestamp) : Date.now(), begin + 1000);
   const spans = spansOf(begin, end);
   const span = spans.find((each) => each.key === chosen.span) ?? { key: "all", text: "All", from: begin, to: end };
-  const lanes = [statusLane(events, intervals, end), purchaseLane(events, end), ...machineLanes(events, intervals, end)];
+  const purchases = purchaseLane(events, end);
+  const lanes = [statusLane(events, intervals, end), ...(purchases.bars.length ? [purchases] : []), ...machineLanes(events, intervals, end)];
   const selected = events.find((event) => event.sequence === chosen.sequence) ?? last;
   return h(
     "div", { class: "timeline" },
@@ -93,7 +96,7 @@ function purchaseLane(events, end) {
     const from = Date.parse(event.timestamp);
     const to = next ? Date.parse(next.timestamp) : end;
     const outcome = !next ? "looking" : next.status === "starting" ? "bought" : "given up";
-    bars.push({ from, to, kind: outcome === "bought" ? "accent" : outcome === "looking" ? "busy" : "bad", label: `${outcome} after ${duration(to - from)}` });
+    bars.push({ from, to, kind: outcome === "bought" ? "accent" : outcome === "looking" ? "busy" : "bad", label: `${outcome} ${outcome === "looking" ? "for" : "after"} ${duration(to - from)}` });
   });
   return { name: "purchases", bars };
 }
@@ -138,7 +141,7 @@ function picture({ one, events, lanes, from, end, now, width, selected, onChange
   const height = (lanes.length + 1) * LANE + 48;
   const scale = (width - LEFT - RIGHT) / (end - from);
   const x = (/** @type {number} */ time) => LEFT + Math.max(0, Math.min(time, end) - from) * scale;
-  const dots = (lanes.length + 0.5) * LANE + 16;
+  const dots = (lanes.length + 0.5) * LANE + 18;
   const bottom = height - 26;
   return draw(
     "svg", { class: "picture", viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": `Timeline of ${one.name}: arrow keys go from event to event` },
@@ -149,19 +152,21 @@ function picture({ one, events, lanes, from, end, now, width, selected, onChange
     lanes.map((lane, place) => laneOf(lane, place * LANE + 4, x, from, end)),
     draw("text", { x: 0, y: dots + 4 }, "events"),
     now !== null && now <= end && draw("line", { class: "now", x1: x(now), x2: x(now), y1: 2, y2: bottom }),
-    apart(events.filter((event) => Date.parse(event.timestamp) >= from && Date.parse(event.timestamp) <= end), x).map(({ event, at, row }) => dot(event, at, dots - row * 8, event === selected, events, onChange)),
+    apart(events.filter((event) => Date.parse(event.timestamp) >= from && Date.parse(event.timestamp) <= end), x).map(({ event, at, row, touch }) => dot(event, at, dots - row * ROW, touch, event === selected, events, onChange)),
   );
 }
 
 /** Those that would lie on one another get rows of their own. @param {InstanceEvent[]} events @param {(time: number) => number} x */
 function apart(events, x) {
   const taken = [-Infinity, -Infinity, -Infinity];
-  return events.map((event) => {
-    const at = x(Date.parse(event.timestamp));
+  const places = events.map((event) => x(Date.parse(event.timestamp)));
+  return events.map((event, place) => {
+    const at = places[place] ?? 0;
     const free = taken.findIndex((before) => at - before >= 10);
     const row = free < 0 ? 0 : free;
     taken[row] = at;
-    return { event, at, row };
+    const crowded = [places[place - 1], places[place + 1]].some((other) => other !== undefined && Math.abs(other - at) < 2 * TOUCH);
+    return { event, at, row, touch: crowded ? ROW / 2 : TOUCH };
   });
 }
 
@@ -189,8 +194,8 @@ function laneOf(lane, y, x, from, end) {
   );
 }
 
-/** @param {InstanceEvent} event @param {number} x @param {number} y @param {boolean} selected @param {InstanceEvent[]} events @param {() => void} onChange */
-function dot(event, x, y, selected, events, onChange) {
+/** @param {InstanceEvent} event @param {number} x @param {number} y @param {number} touch how far around it still means it @param {boolean} selected @param {InstanceEvent[]} events @param {() => void} onChange */
+function dot(event, x, y, touch, selected, events, onChange) {
   const choose = (/** @type {number} */ sequence) => {
     if (chosen.sequence === sequence) return;
     chosen.sequence = sequence;
@@ -217,7 +222,8 @@ function dot(event, x, y, selected, events, onChange) {
         },
       },
     },
-    draw("circle", { class: "touch", cx: x, cy: y, r: 11 }),
+    draw("circle", { class: "touch", cx: x, cy: y, r: touch }),
+    draw("circle", { class: "ring", cx: x, cy: y, r: TOUCH }),
     bad ? draw("path", { d: `M${x} ${y - 6}l6 10.5h-12z` }) : draw("circle", { cx: x, cy: y, r: 4.5 }),
   );
 }

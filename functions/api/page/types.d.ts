@@ -147,7 +147,7 @@ interface Interval {
   kind: string;
   from: string;
   to?: string;
-  usdPerHour: string;
+  usdPerHour?: string;
   amountUsd: string;
   estimated?: boolean;
   productId?: string;
@@ -160,6 +160,15 @@ interface InstanceCost {
   perHourUsd: string;
   estimated?: boolean;
   intervals: Interval[];
+  billed?: Billed;
+}
+
+interface Billed {
+  totalUsd: string;
+  oursUsd: string;
+  from: string;
+  through: string;
+  differs?: boolean;
 }
 
 interface Place {

@@ -28,10 +28,16 @@ export function statusWord(status) {
   return status.replaceAll("_", " ");
 }
 
+/** Off, but not to stay so. @param {Instance} one */
+export function isComingBack(one) {
+  return Boolean(one.recovering) && one.status === "exited";
+}
+
 /** @param {Instance} one */
 export function statusPill(one) {
-  const missing = Boolean(one.missingSince);
-  return h("span", { class: `pill ${missing ? "bad" : tone(one.status)}` }, missing ? "missing" : statusWord(one.status));
+  if (one.missingSince) return h("span", { class: "pill bad" }, "missing");
+  if (isComingBack(one)) return h("span", { class: "pill busy" }, "recovering");
+  return h("span", { class: `pill ${tone(one.status)}` }, statusWord(one.status));
 }
 
 /** @param {Instance} one */
@@ -160,7 +166,8 @@ export function eventInWords(event) {
   const regions = regionsInWords(regionsIn(event.data));
   const changed = changesInWords(event.data);
   if (changed) return `${text}: ${changed}`;
-  const more = [event.error?.message ?? REASONS[event.reason ?? ""] ?? event.reason, event.type === "instance.creating" || event.type === "instance.starting" ? regions : ""];
+  const reason = SAID.includes(event.type) ? "" : REASONS[event.reason ?? ""] ?? event.reason;
+  const more = [event.error?.message ?? reason, event.type === "instance.creating" || event.type === "instance.starting" ? regions : ""];
   return [text, ...more.filter(Boolean)].join("; ");
 }
 
@@ -177,6 +184,9 @@ function changesInWords(data) {
     })
     .join(", ");
 }
+
+/** What has a reason that says the same again. */
+const SAID = ["instance.reclaim_notified", "instance.missing"];
 
 /** @type {Record<string, string>} */
 const REASONS = { replaced: "", recovery: "to bring it back", imported: "a machine of Novita's was taken over" };

@@ -13,7 +13,7 @@ from ostler.cli.tables import table
 from ostler.cli.words import clock_time, usd
 
 if TYPE_CHECKING:
-    from ostler.models import Budget
+    from ostler.models import Budget, InstanceCost
 
 
 @click.command()
@@ -58,7 +58,19 @@ def _cost_of_one(session: Session, name: str) -> None:
         )
     total = f"${usd(told['totalUsd'])} so far{_estimated(told)}, ${usd(told['perHourUsd'])} per hour now"
     lines = table(rows, plain=session.plain, numbers=["$/H", "USD"]) if told["intervals"] else []
-    session.show(told, [*lines, total])
+    session.show(told, [*lines, total, *_billed(told)])
+
+
+def _billed(told: InstanceCost) -> list[str]:
+    """Novita's own bill beside ours."""
+    if "billed" not in told:
+        return []
+    one = told["billed"]
+    differs = "; they differ by more than 10 %" if one.get("differs") else ""
+    return [
+        f"Novita's bill for {one['from']} to {one['through']}: ${usd(one['totalUsd'])}, "
+        f"counted here: ${usd(one['oursUsd'])}{differs}"
+    ]
 
 
 def _estimated(told: Any) -> str:

@@ -1,0 +1,356 @@
+"""Every screen with everything on it that there can be: readable to all, within the page, only text."""
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser import every_state
+from tests.browser.conftest import Visit
+from tests.browser.every_state import COMFY
+
+Begin = Callable[..., Visit]
+
+PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+MARKUP = '<img src=x onerror="window.broken=1"><script>window.broken=1</script>\'"&lt;b>'
+# Words that the page goes by; the rest of what the API says is for people.
+_KEPT = re.compile(
+    r"\d{4}-\d\d-\d\d|[\d.]+$|(inst|op|evt|dlv|let|cor)_|instance\.|recovery\.|https?://|spot$|onDemand$|"
+    r"CLOSED$|OPEN$|HALF_OPEN$|OFFERED$|http$|tcp$|running$|storage$|delivered$|pending$|all$|month$|refuse$|"
+    rf"notify$|delete$|replace$|healthy$|completed$|failed$|({'|'.join(every_state.MACHINES)})$"
+)
+_KEPT_FIELDS = ("id", "status", "nextCursor", "endedBy", "groupBy")
+
+
+def poisoned(value: Any, name: str = "") -> Any:
+    """The same answer with markup in every text that the page does not go by."""
+    if isinstance(value, dict):
+        return {key: poisoned(inner, key) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [poisoned(inner, name) for inner in value]
+    if isinstance(value, str) and name not in _KEPT_FIELDS and not _KEPT.match(value):
+        return f"{value}{MARKUP}"
+    return value
+
+
+def screens(one: Visit) -> Iterator[str]:
+    """From screen to screen and from dialog to dialog; says where it is."""
+    page = one.page
+    expect(page.locator("tbody tr")).to_have_count(13)
+    yield "fleet"
+    for name in ("comfy-eu-2", "notebook-mia", "going-soon"):
+        page.get_by_label(f"Select {name}").check()
+    yield "selected"
+    yield from dialog(page, "Stop…")
+    yield from dialog(page, "Delete…")
+    page.get_by_role("button", name="Clear").click()
+    one.go(f"#/instances/{COMFY}")
+    page.get_by_role("button", name="Show connection").click()
+    expect(page.get_by_label("Get in")).to_contain_text("Web terminal")
+    expect(page.get_by_label("Webhook deliveries")).to_contain_text("next try")
+    opened(page)
+    yield "instance"
+    yield from dialog(page, "Limits…")
+    yield from dialog(page, "Restart")
+    yield from dialog(page, "Delete…")
+    for number in (2, 4, 5, 6, 7, 10):  # waits, failed, missing, comes back, is taken away, was not seen
+        one.go(f"#/instances/inst_{number:026d}")
+        expect(page.get_by_label("Events", exact=True)).to_be_visible()
+        yield f"instance {number}"
+    one.go("#/new")
+    opened(page)
+    page.get_by_label("GPU", exact=True).fill("RTX 4090 24GB")
+    page.get_by_label("Template").fill("107672")
+    expect(page.get_by_label("Quote")).to_contain_text("AS-IN-01")
+    expect(page.get_by_label("Quote")).to_contain_text("until then")
+    yield "new"
+    one.go("#/costs")
+    expect(page.locator("rect.series").first).to_be_visible()
+    opened(page)
+    yield "costs"
+    yield from dialog(page, "New budget")
+    yield from dialog(page, "Delete… budget company")
+    one.go("#/service")
+    expect(page.get_by_label("Dead letters")).to_contain_text("redriven")
+    opened(page)
+    yield "service"
+    yield from dialog(page, "Resume…")
+    yield from dialog(page, "Redrive… let_1")
+
+
+def dialog(page: Page, button: str) -> Iterator[str]:
+    page.get_by_role("button", name=button).first.click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    yield f"dialog {button}"
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def opened(page: Page) -> None:
+    page.evaluate("() => document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_state_of_every_screen_is_accessible(visit: Begin, scheme: str) -> None:
+    one = visit(color_scheme=scheme)
+    every_state.serve(one.page)
+    one.open()
+
+    for _ in screens(one):
+        one.assert_accessible()
+
+
+def test_every_state_of_every_screen_fits_a_phone(visit: Begin) -> None:
+    one = visit(**PHONE)
+    every_state.serve(one.page)
+    one.open()
+
+    for place in screens(one):
+        beside = one.page.evaluate("() => document.documentElement.scrollWidth - window.innerWidth")
+        assert beside <= 0, place
+
+
+def test_markup_is_text_in_every_state_of_every_screen(visit: Begin) -> None:
+    one = visit()
+    every_state.serve(one.page, poisoned)
+    one.open()
+
+    for place in screens(one):
+        shown = one.page.evaluate("() => document.body.innerText")
+        assert "onerror=" in shown, place
+        assert one.page.evaluate("() => window.broken") is None, place
+        assert one.page.locator("main img, main script, dialog img, dialog script").count() == 0, place
+
+
+def test_the_timeline_is_to_scale_with_lanes_for_purchases_and_machines(visit: Begin) -> None:
+    one = visit()
+    every_state.serve(one.page)
+    page = one.open(f"#/instances/{COMFY}")
+    picture = page.get_by_label("Timeline of comfy-eu-2")
+    expect(picture.locator("g.dot")).to_have_count(16)
+
+    events, cost = every_state.events(), every_state.cost()
+    moments = [datetime.fromisoformat(event["timestamp"]).timestamp() for event in events]
+    dots = [float(str(dot.get_attribute("cx"))) for dot in picture.locator("circle.touch").all()]
+    per_second = (dots[-1] - dots[0]) / (moments[-1] - moments[0])
+    for at, moment in zip(dots, moments, strict=True):
+        assert at - dots[0] == pytest.approx((moment - moments[0]) * per_second, abs=1)
+
+    lanes = picture.locator("text").all_text_contents()
+    assert {"status", "purchases", "machine 1", "machine 2", "events"} <= set(lanes)
+    for interval, label in zip(cost["intervals"], ("billed, $0.285", "disk only, $0.001"), strict=False):
+        long = (moment_of(interval["to"]) - moment_of(interval["from"])) * per_second
+        assert bar(picture, label) == pytest.approx(long, abs=3)
+    for label in ("taken away, 10 min", "pulling, 1 min", "health checking, 1 min", "bought after 4 min"):
+        assert bar(picture, label) > 0
+    assert bar(picture, "billed, ≈ $0.20") > 0
+
+
+def moment_of(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def bar(picture: Locator, label: str) -> float:
+    """How long it is drawn."""
+    found = picture.locator("g").filter(has=picture.page.locator("title", has_text=label)).last
+    return float(str(found.locator("rect").get_attribute("width")))
+
+
+def test_every_event_is_told_under_the_pointer_and_by_keyboard(visit: Begin) -> None:
+    one = visit()
+    every_state.serve(one.page)
+    page = one.open(f"#/instances/{COMFY}")
+    told, dots = page.locator(".chosen"), page.locator("g.dot")
+    expect(told).to_contain_text("event 16 of 16")
+
+    page.locator("g.dot[data-sequence='8']").hover()
+    expect(told).to_contain_text("taken away by Novita")
+    page.locator(".dot.selected").focus()
+    page.keyboard.press("Home")
+    for number in range(1, 17):
+        expect(told).to_contain_text(f"event {number} of 16")
+        expect(page.locator(f".dot[data-sequence='{number}']")).to_be_focused()
+        page.keyboard.press("ArrowRight")
+    assert all(dot.get_attribute("aria-label") for dot in dots.all())
+    page.get_by_role("button", name="First 10 min").click()
+    expect(dots).to_have_count(5)
+
+
+def test_what_was_not_seen_for_long_is_said_to_be_old(visit: Begin) -> None:
+    one = visit()
+    every_state.serve(one.page)
+    page = one.open()
+
+    row = page.get_by_role("row", name="unseen")
+    expect(row).to_contain_text("as seen 12 min ago")
+    expect(page.locator(".note")).to_contain_text("one machine is shown as last seen, up to 12 min ago")
+    expect(page.get_by_role("row", name="comfy-eu-2")).not_to_contain_text("as seen")
+    one.go(f"#/instances/inst_{10:026d}")
+    expect(page.locator(".note")).to_contain_text("this is how it was 12 min ago")
+
+
+def test_what_has_failed_offers_nothing_that_would_be_refused(visit: Begin) -> None:
+    def given_back(body: Any) -> Any:
+        return body | {"hasMachine": False} if body.get("name") == "api-canary" else body
+
+    one = visit()
+    every_state.serve(one.page, given_back)
+    page = one.open(f"#/instances/inst_{4:026d}")
+
+    expect(page.locator(".note.bad")).to_contain_text("no right to pull it")
+    expect(page.get_by_role("button", name="Delete…")).to_be_visible()
+    for name in ("Start", "Stop", "Restart", "Show connection"):
+        expect(page.get_by_role("button", name=name, exact=True)).to_have_count(0)
+
+
+# What is first by each column: from the least to the most, and the other way round, where that is one alone.
+ORDERS = {
+    "Name": ("api-canary", "unseen"),
+    "Status": ("render-19", "on-its-way-out"),
+    "Machine": ("train-llama-7", None),
+    "Age": ("on-its-way-out", "train-llama-7"),
+    "Per hour": ("render-19", None),
+    "So far": ("render-19", None),
+    "Ends": ("comfy-eu-2", None),
+}
+
+
+def test_the_fleet_is_sorted_by_any_column_both_ways(visit: Begin) -> None:
+    one = visit()
+    every_state.serve(one.page)
+    page = one.open()
+    names = page.locator("td.name a")
+    expect(names).to_have_count(13)
+
+    for column, (least, most) in ORDERS.items():
+        head = page.get_by_role("columnheader", name=column)
+        while head.get_attribute("aria-sort") != "ascending":
+            head.get_by_role("button").click()
+        expect(names.first).to_have_text(least)
+        head.get_by_role("button").click()
+        assert head.get_attribute("aria-sort") == "descending"
+        expect(names.last).to_have_text(least)
+        if most:
+            expect(names.first).to_have_text(most)
+
+
+def test_the_fleet_is_narrowed_by_status_and_words(visit: Begin) -> None:
+    one = visit()
+    every_state.serve(one.page)
+    page = one.open()
+
+    for status, count in (("trouble", 2), ("all", 14), ("terminated", 1), ("running", 3), ("live", 13)):
+        page.get_by_label("Status", exact=True).select_option(status)
+        expect(page.locator("tbody tr")).to_have_count(count)
+    for words, count in (("team:art", 1), ("h100 demand", 0), ("h100 starting", 1), (every_state.KEY, 13)):
+        page.get_by_role("searchbox").fill(words)
+        expect(page.locator("tbody tr")).to_have_count(count)
+
+
+def test_a_refused_change_is_undone_and_said(visit: Begin) -> None:
+    one = visit()
+    one.refusals_expected = True
+    every_state.serve(one.page)
+    refusal = {"code": "INSTANCE_NOT_STOPPABLE", "message": "It is moving", "requestId": "req-77"}
+    one.page.route(re.compile("/stop$"), lambda route: route.fulfill(status=409, json={"error": refusal}))
+    page = one.open(f"#/instances/{COMFY}")
+    expect(page.locator("h1 .pill")).to_have_text("ready")
+    page.evaluate(
+        "() => { window.seen = []; new MutationObserver(() =>"
+        " window.seen.push(document.querySelector('h1 .pill')?.textContent))"
+        ".observe(document.querySelector('h1'), {childList: true, subtree: true, characterData: true}); }"
+    )
+
+    page.get_by_role("button", name="Stop", exact=True).click()
+
+    expect(page.locator("#alerts")).to_contain_text("It is moving (request req-77)")
+    assert page.evaluate("() => window.seen.filter((word, place, all) => word !== all[place - 1])") == [
+        "stopping",
+        "ready",
+    ]
+    one.assert_accessible()
+
+
+def test_what_is_wrong_about_a_new_machine_is_said_where_it_is_wrong(visit: Begin) -> None:
+    one = visit()
+    one.refusals_expected = True
+    every_state.serve(one.page)
+    faults = [
+        {"field": "templateId", "code": "INVALID_TEMPLATE_ID", "message": "Is required"},
+        {"field": "limits.stopAfter", "code": "INVALID_LIMITS", "message": "Is no duration"},
+    ]
+    error = {"code": "VALIDATION_ERROR", "message": "The request is not valid", "requestId": "req-1"}
+    page = one.open("#/new")
+    page.route(
+        re.compile("/api/instances$"),
+        lambda route: route.fulfill(status=400, json={"error": error | {"validationErrors": faults}}),
+    )
+    page.get_by_role("button", name="Buy it").click()
+
+    template = page.get_by_label("Template")
+    expect(template).to_be_focused()
+    expect(template).to_have_attribute("aria-invalid", "true")
+    expect(page.locator("#templateId-fault")).to_have_text("Is required")
+    expect(page.get_by_label("Quote")).to_contain_text("limits.stopAfter: Is no duration")
+    expect(page.get_by_label("Quote")).not_to_contain_text("templateId:")
+    one.assert_accessible()
+    page.get_by_label("Name").fill("something")
+    expect(page.get_by_label("Quote")).not_to_contain_text("VALIDATION_ERROR")
+
+
+def test_with_signed_requests_the_page_takes_no_key(visit: Begin) -> None:
+    one = visit()
+    page = one.page
+    page.route(
+        f"{one.base}/",
+        lambda route: route.fulfill(
+            response=(answer := route.fetch()),
+            body=answer.text().replace('data-auth="keys"', 'data-auth="iam"', 1),
+        ),
+    )
+    page.goto(f"{one.base}/#key={one.key}")
+
+    expect(page.locator("h1")).to_have_text("This deployment wants signed requests")
+    assert page.locator("input").count() == 0
+    assert one.key not in page.url
+    assert page.evaluate("() => [sessionStorage.length, localStorage.length]") == [0, 0]
+    one.assert_accessible()
+
+
+# What the gateway lets through in a second, by default (`throttleRate` in infra/options.py), and what the
+# service lets one caller do (`REQUESTS_PER_CALLER`).
+GATEWAY_RATE, CALLER_RATE, OPEN_PAGES = 50, 20, 10
+
+
+def test_ten_open_pages_stay_far_below_the_throttle(visit: Begin) -> None:
+    """Counted over a minute of the page's own clock, and for an instance while everything about it changes.
+
+    Measured, in requests a second for one page: fleet 0.2, an instance that comes up 1.4, costs 0.03,
+    service 0.5.
+    """
+
+    def restless(body: Any) -> Any:
+        return body | {"updatedAt": every_state.ago()} if "instanceId" in body and "name" in body else body
+
+    one = visit()
+    asked: list[str] = []
+    one.page.clock.install()
+    every_state.serve(one.page, restless)
+    one.page.on("request", lambda request: asked.append(request.url) if "/api/" in request.url else None)
+    page = one.open()
+    for place in ("#/", f"#/instances/inst_{1:026d}", "#/service"):
+        one.go(place)
+        page.wait_for_timeout(500)
+        del asked[:]
+
+        for _ in range(60):
+            page.clock.run_for(1000)
+            page.wait_for_timeout(5)  # answers come in real time
+
+        a_second = len(asked) / 60
+        print(f"{place}: {a_second:.2f} requests a second")  # noqa: T201
+        assert asked
+        assert a_second * OPEN_PAGES <= min(GATEWAY_RATE, CALLER_RATE)
