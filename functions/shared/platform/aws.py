@@ -48,7 +48,7 @@ def new_client(service: str) -> Any:
         read_timeout=read,
         retries={"mode": "standard", "total_max_attempts": attempts},
     )
-    return _session().create_client(service, config=config)  # type: ignore[call-overload]  # any service
+    return _session().create_client(service, config=config)
 
 
 _BATCH = 10  # messages in one request, which costs as much as one message
