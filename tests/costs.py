@@ -1,7 +1,7 @@
 """Our ledger against the simulator's own books: the intervals in which each machine was billed."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
@@ -15,6 +15,7 @@ WITHIN = timedelta(seconds=65)  # each begin and end, where Novita does not tell
 _NOVITAS_SECOND = timedelta(seconds=1.05)  # it tells times in whole seconds
 
 _ROUNDING = Decimal("0.0000001")
+_PRICES_PER_USD = 100_000
 
 Interval = tuple[datetime, datetime]
 
@@ -25,6 +26,26 @@ class Now:
 
     at: datetime
     within: timedelta = WITHIN
+    # When nobody here could look; where that counts, a machine that is hidden cannot be seen either.
+    blind: tuple[Interval, ...] | None = None
+
+    def for_machine(self, machine: dict[str, Any]) -> "Now":
+        if self.blind is None:
+            return self
+        hidden = (
+            (
+                datetime.fromtimestamp(one["from"], UTC),
+                self.at if one["to"] is None else datetime.fromtimestamp(one["to"], UTC),
+            )
+            for one in machine["hidings"]
+        )
+        return replace(self, blind=(*self.blind, *hidden))
+
+    def unseen(self, one: datetime, other: datetime) -> timedelta:
+        """For how long nobody could look between the two."""
+        begin, end = min(one, other), max(one, other)
+        parts = (min(end, last) - max(begin, first) for first, last in self.blind or ())
+        return min(end - begin, sum((part for part in parts if part > timedelta()), timedelta()))
 
 
 def wrong_costs(machines: Iterable[dict[str, Any]], histories: dict[str, History], now: Now) -> Iterator[str]:
@@ -49,7 +70,7 @@ def _metered(history: History, record: Instance) -> set[str]:
 
 
 def _wrong(history: History, record: Instance, machine: dict[str, Any], now: Now) -> Iterator[str]:
-    where = f"{record.id}: machine {machine['id']}"
+    where, now = f"{record.id}: machine {machine['id']}", now.for_machine(machine)
     for kind, theirs in ((LineKind.RUNNING, machine["billed"]), (LineKind.STORAGE, machine["stored"])):
         if kind is LineKind.STORAGE and machine["rootfsSize"] <= 60:
             continue
@@ -59,14 +80,21 @@ def _wrong(history: History, record: Instance, machine: dict[str, Any], now: Now
         if any(before[1] > after[0] for before, after in pairwise(ours)):
             yield f"{where}: {kind} intervals overlap: {ours}"
         real = list(_real(theirs, record, machine, now))
-        if not _near(ours, real, now.within):
+        if not _near(ours, real, now):
             yield f"{where} is {kind} in {_shown(ours)}, and really in {_shown(real)}"
         for line in lines:
             yield from (f"{where}: {why}" for why in _inexact(line, real, now))
+            if line.kind is LineKind.RUNNING and line.usd_per_hour not in (None, _price(machine)):
+                yield f"{where} is counted at {line.usd_per_hour} and costs {_price(machine)} an hour"
     meter = record.ledger.meter(machine["id"])
     has_open = meter is not None and meter.kind is LineKind.RUNNING and meter.confirmed
     if record.at_rest and has_open and not machine["billing"] and not machine["hidden"]:
         yield f"{where} is {machine['status']} and counted on"
+
+
+def _price(machine: dict[str, Any]) -> Decimal:
+    """An hour of all its GPUs, as it was bought."""
+    return Decimal(machine["pricePerGpuHour"] * machine["gpuNum"]) / _PRICES_PER_USD
 
 
 def _inexact(line: Line, real: list[Interval], now: Now) -> Iterator[str]:
@@ -119,21 +147,21 @@ def _real(
             yield begin, end
 
 
-def _near(ours: list[Interval], real: list[Interval], within: timedelta) -> bool:
+def _near(ours: list[Interval], real: list[Interval], now: Now) -> bool:
     """Each begins and ends when it really did, as far as that can be told. What began and ended between two
     looks may be missing, or be one with its neighbour; then it is short."""
     if len(ours) == len(real):
-        edges = zip(ours, real, strict=True)
-        return all(abs(one[side] - other[side]) <= within for one, other in edges for side in (0, 1))
-    return _difference(ours, real) <= within
+        pairs = ((one[side], other[side]) for one, other in zip(ours, real, strict=True) for side in (0, 1))
+        return all(abs(at - really) <= now.within + now.unseen(at, really) for at, really in pairs)
+    return _difference(ours, real, now) <= now.within
 
 
-def _difference(ours: list[Interval], real: list[Interval]) -> timedelta:
-    """For how long the one says it is billed and the other does not."""
+def _difference(ours: list[Interval], real: list[Interval], now: Now) -> timedelta:
+    """For how long the one says it is billed and the other does not, though somebody could look."""
     edges = sorted({at for one in (*ours, *real) for at in one})
     return sum(
         (
-            after - before
+            after - before - now.unseen(before, after)
             for before, after in pairwise(edges)
             if _covers(ours, before) != _covers(real, before)
         ),

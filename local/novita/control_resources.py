@@ -131,6 +131,7 @@ def describe_machine(machine: Machine, now: float) -> dict[str, Any]:
         "name": machine.name,
         "account": machine.account,
         "hidden": machine.hidden(now),
+        "hidings": [{"from": begin, "to": end} for begin, end in machine.hidden_spans(now)],
         "status": machine.status(now),
         "statusError": {"state": error.state, "message": error.message},
         "spotStatus": spot.status,

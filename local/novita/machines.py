@@ -126,6 +126,9 @@ class Machine:
     def hidden(self, t: float) -> bool:
         return bool(self.hidings.value(t))
 
+    def hidden_spans(self, t: float) -> list[tuple[float, float | None]]:
+        return lifecycle.spans(self.hidings.until(t))
+
     def hide(self, t: float, seconds: float | None) -> None:
         """From now on, for so long or until it is shown again."""
         shown_again = [] if seconds is None else [Step(t + seconds, False)]

@@ -50,6 +50,29 @@ def test_every_limit_ends_or_stops_its_instance_in_time(service: Service) -> Non
     service.wait_for(kept, "terminated")
 
 
+def test_a_limit_can_be_changed_while_it_is_stopped_and_after_a_restart(service: Service) -> None:
+    service.simulator.settings(removedVisibleSeconds=0)
+    off = _take_over(service, "off", limits={"deleteAfterStopped": "1h"})
+    restarted = _take_over(service, "restarted", limits={"stopAfter": "1h"})
+    ran = _at(service, restarted, "instance.running")
+    service.operate(off, "stop")
+    service.operate(restarted, "restart")
+    service.wait_for(off, "stopped")
+    service.wait_for(restarted, "running", "ready")
+
+    stopped = _at(service, off, "instance.stopped")
+    seconds = int((datetime.now(UTC) - ran).total_seconds()) + 5
+    changes = {off: {"deleteAfterStopped": seconds}, restarted: {"stopAfter": seconds}}
+    for instance_id, limits in changes.items():
+        answer = service.call("PATCH", f"/api/instances/{instance_id}", {"limits": limits})
+        assert answer.status_code == 200, answer.text
+
+    service.wait_for(restarted, "stopped")
+    service.wait_for(off, "terminated")
+    _assert_in_time(service, restarted, "stopping", ran + timedelta(seconds=seconds), "lifetime")
+    _assert_in_time(service, off, "deleting", stopped + timedelta(seconds=seconds), "stopped_too_long")
+
+
 def test_what_is_idle_is_stopped_and_what_its_gpus_say_is_heard(service: Service) -> None:
     limits = {"idleStopAfter": "5m"}
     by_gpu = {**limits, "idleGpuBelow": 10}

@@ -112,7 +112,9 @@ def run(
         chaos_run.run(callers, calm_after=profile.lasts)
     # What Novita does not tell, our clocks do.
     within = max(harness.costs_within, WITHIN + timedelta(seconds=profile.skew_seconds))
-    verdict = judge(harness, callers, subscriber.received(), within)
+    # What ends by itself while another account's key is in, or while it is hidden, nobody here can see.
+    blind = tuple(chaos_run.blind) if profile.reclaims else None
+    verdict = judge(harness, callers, subscriber.received(), within, blind)
     verdict.count()
     verdict.wrong += _live_messages(harness, chaos_run)
     chaos_run.injected["webhook received again"] += _received_again(harness, callers)

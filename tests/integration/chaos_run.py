@@ -27,6 +27,7 @@ _MINUTE = timedelta(minutes=1)
 _BACK_AFTER = timedelta(seconds=180)  # a message whose function died or could not put it back
 _ENVIRONMENTS = 4
 _OTHER_KEY = "the key of another account"
+_KEY_HELD = timedelta(minutes=6)  # by a function, and then a sweep has to see that it is ours
 _HUNG_SECONDS = 15.0  # what whoever hangs takes of a worker's time
 _QUIET_SWEEPS = 4  # in a row without anything to do, and then it is believed
 _LONGEST_ASKING = timedelta(hours=4)
@@ -39,6 +40,7 @@ class ChaosRun:
         self.callers: list[Caller] = []
         self.injected: Counter[str] = Counter()
         self.sent: list[tuple[str, str]] = []  # every message: its queue and its body
+        self.blind: list[tuple[datetime, datetime]] = []  # with another account's key
         self._proxy = proxy
         self._random = random
         self._profile = profile
@@ -50,6 +52,7 @@ class ChaosRun:
         self._busy: WatchedWiring | None = None
         self._dead = self._second_sweep_in = 0
         self._hangs = self._hung = False
+        self._other_key_at = harness.now()
         self._right_key_at: datetime | None = None  # until then another account's is in use
         self._reader, self._crowded = keys.new_key(), 0
         self._with_faults = True
@@ -158,11 +161,13 @@ class ChaosRun:
         if due and self._live():
             self.injected["another account's key"] += 1
             self.harness.put_secret("novita", _OTHER_KEY)
+            self._other_key_at = self.harness.now()
             self._right_key_at = self.harness.now() + timedelta(minutes=self._random.uniform(6, 15))
 
     def _take_one_away(self) -> None:
         """With or without notice, stopped or removed, with or without room for it for a while."""
-        running = [one["id"] for one in self.harness.simulator.live() if one["status"] == "running"]
+        shown = ((one["id"], one["status"], one["spotStatus"]) for one in self.harness.simulator.live())
+        running = [id_ for id_, status, spot in shown if (status, spot) == ("running", "running")]
         if not running:
             return
         self.injected["spot machine taken away"] += 1
@@ -179,6 +184,7 @@ class ChaosRun:
     def _put_right_key(self) -> None:
         if self._right_key_at:
             self.harness.put_secret("novita", "novita-key")
+            self.blind.append((self._other_key_at, self.harness.now() + _KEY_HELD))
             self._right_key_at = None
 
     def _show_all(self) -> None:

@@ -398,8 +398,12 @@ def test_money_that_does_not_last_a_day_raises_an_alarm(harness: Harness, watch:
     harness.simulator.settings(balance=100_000)  # 10 USD, and a day is 17.28
 
     on_call.minutes(16)
-
     assert "BalanceLow" in on_call.raised()
+
+    harness.simulator.settings(balance=1_000_000)
+    on_call.minutes(30)
+
+    assert "BalanceLow" not in on_call.raised()
 
 
 def test_a_budget_that_is_spent_raises_an_alarm(harness: Harness, watch: Watch) -> None:
@@ -411,8 +415,12 @@ def test_a_budget_that_is_spent_raises_an_alarm(harness: Harness, watch: Watch) 
     on_call = watch(harness)
 
     on_call.minutes(16)
-
     assert "BudgetPassed" in on_call.raised()
+
+    assert harness.call("PUT", "/api/budgets/small", {**body, "limitUsd": "20"})[0] == 200
+    on_call.minutes(30)
+
+    assert "BudgetPassed" not in on_call.raised()
 
 
 def test_a_bill_that_differs_raises_an_alarm(harness: Harness, watch: Watch) -> None:
@@ -423,8 +431,11 @@ def test_a_bill_that_differs_raises_an_alarm(harness: Harness, watch: Watch) -> 
     on_call = watch(harness)
 
     on_call.minutes(61)
-
     assert any(on_call.history("BillDiffers"))
+
+    on_call.minutes(60)
+
+    assert "BillDiffers" not in on_call.raised(), "told once a day"
 
 
 def test_an_answer_of_500_raises_an_alarm_and_one_of_503_does_not(harness: Harness, watch: Watch) -> None:

@@ -204,4 +204,5 @@ def test_the_simulators_balance_runs_out(harness: Harness) -> None:
 
     error = harness.record(second).error
     assert error is not None
+    assert (error.details or {})["reason"] == "BALANCE_NOT_ENOUGH"
     assert harness.record(first).status == "running"

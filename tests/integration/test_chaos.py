@@ -10,10 +10,9 @@ import pytest
 from functions.shared.domain.money.caps import DEPLOYMENT
 from local.emulator import Emulator
 from local.novita.client import Simulator
-from ops import keys
 from tests.integration import chaos
 from tests.integration.chaos import callers_of, run
-from tests.integration.counters import assert_counters_right, in_use
+from tests.integration.counters import assert_counters_right, count_all, in_use
 from tests.integration.fault_profiles import ALL
 from tests.integration.harness import Harness
 from tests.integration.proxy import FaultProxy
@@ -55,17 +54,6 @@ def test_the_same_holds_where_the_fleet_is_too_large_for_one_sweep(
     assert verdict.wrong == []
     assert verdict.instances == instances
     assert disturbed.wiring.list_walks.read().last is not None
-
-
-def count_all(harness: Harness) -> str:
-    """With caps that are never reached, the deployment's and the key's: both are counted."""
-    harness.environment["MAX_HOURLY_USD"] = "100000"
-    harness.key = keys.new_key()
-    made = keys.create_key(
-        harness.table, name="capped", scopes=keys.SCOPES, key=harness.key, max_instances=100_000
-    )
-    harness.restart()
-    return made.id
 
 
 @pytest.mark.parametrize("instances", [2, pytest.param(5, marks=pytest.mark.soak)])

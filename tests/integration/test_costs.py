@@ -215,6 +215,27 @@ def test_a_deleted_machine_costs_nothing_for_as_long_as_nobody_could_look(harnes
     assert cost(harness, instance_id)["estimated"] is True
 
 
+def test_one_that_stopped_while_nobody_could_look_counts_until_then_where_novita_tells(
+    harness: Harness,
+) -> None:
+    """Its delete comes as soon as Novita answers again, and before any look."""
+    harness.simulator.settings(removedVisibleSeconds=300)
+    instance_id, machine_id = up(harness)
+    harness.simulator.fault("status", status=503)
+    harness.call("DELETE", f"/api/instances/{instance_id}")
+    harness.run(60)
+    harness.simulator.patch_instance(machine_id, status="exited")
+    harness.run(1800)
+    harness.simulator.clear_faults()
+
+    harness.settle()
+
+    assert harness.record(instance_id).status is Status.TERMINATED
+    assert same(intervals(harness, instance_id), billed(harness, machine_id), within=1.01)
+    assert "estimated" not in cost(harness, instance_id)
+    harness.assert_books_balance()
+
+
 def test_days_have_their_parts_by_whatever_they_are_grouped(harness: Harness) -> None:
     harness.begin(datetime(2026, 3, 1, 22, tzinfo=UTC))
     one, _ = up(harness, name="one", tags={"team": "a"})

@@ -56,6 +56,8 @@ class Change:
 EXTEND = Change("PATCH", "", {"limits": {"stopAfter": "10h", "idleStopAfter": None}})
 USE = Change("PUT", "/last-used", {})
 STOP = Change("POST", "/stop", {})
+EXTEND_LIFE = Change("PATCH", "", {"limits": {"deleteAfter": "10h"}})
+PROTECT = Change("PATCH", "", {"protected": True})
 
 
 @pytest.mark.parametrize(
@@ -65,8 +67,10 @@ STOP = Change("POST", "/stop", {})
         ({"stopAfter": "20m"}, STOP),
         ({"idleStopAfter": "20m"}, EXTEND),
         ({"idleStopAfter": "20m"}, USE),
+        ({"deleteAfter": "20m"}, EXTEND_LIFE),
+        pytest.param({"deleteAfter": "20m"}, PROTECT, marks=pytest.mark.soak),
     ],
-    ids=["extended", "stopped", "no longer idle-limited", "used"],
+    ids=["extended", "stopped", "no longer idle-limited", "used", "life extended", "protected"],
 )
 def test_of_a_limit_and_a_change_one_wins_and_the_record_says_which(
     harness: Harness, limits: Any, change: Change
@@ -78,7 +82,8 @@ def test_of_a_limit_and_a_change_one_wins_and_the_record_says_which(
     harness.run(15 * MINUTE)  # the limit acts
     stopped = [call for call in harness.wire.calls if call.handler == "monitor" and call.about == recorded]
     found = sides(stopped)
-    assert harness.record(recorded).status is Status.STOPPED
+    deletes = change in (EXTEND_LIFE, PROTECT)
+    assert harness.record(recorded).status is (Status.TERMINATED if deletes else Status.STOPPED)
 
     ids = {harness.create(name=f"i{number}", limits=limits): point for number, point in enumerate(found)}
     harness.run(15 * MINUTE)
@@ -93,7 +98,8 @@ def test_of_a_limit_and_a_change_one_wins_and_the_record_says_which(
     harness.run(20 * MINUTE)
     interruptions.end()
 
-    outcomes = {_outcome(harness, instance_id, change, answers, point) for instance_id, point in ids.items()}
+    judged = _deleted_or_not if deletes else _outcome
+    outcomes = {judged(harness, instance_id, change, answers, point) for instance_id, point in ids.items()}
     assert len(outcomes) == 2  # each of them has won somewhere
     harness.settle()
     harness.assert_books_balance()
@@ -123,6 +129,23 @@ def _outcome(
     assert record.ended_by in ("lifetime", "idle"), point
     if change is EXTEND:  # and it said so
         assert answer["status"] in ("stopping", "stopped"), point
+    return "limit"
+
+
+def _deleted_or_not(
+    harness: Harness, instance_id: str, _: Change, answers: dict[str, tuple[int, Any]], point: Point
+) -> str:
+    status, answer = answers[instance_id]
+    record, history = harness.record(instance_id), harness.history(instance_id)
+    if status == 200:
+        assert (record.status, record.ended_by) == (Status.RUNNING, None), point
+        assert "instance.deleting" not in history, point
+        live = harness.simulator.instance(record.machine.id or "")
+        assert live["actions"] == [], point
+        return "change"
+    assert (status, answer["error"]["code"]) == (409, "INSTANCE_ENDED"), point
+    assert (record.status, record.ended_by) == (Status.TERMINATED, "lifetime"), point
+    assert history.count("instance.deleting") == 1, point
     return "limit"
 
 

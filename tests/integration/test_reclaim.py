@@ -204,6 +204,62 @@ def test_another_machine_takes_its_place(harness: Harness) -> None:
     harness.assert_books_balance()
 
 
+def test_another_machine_is_what_was_asked_for_and_is_checked_like_the_first(harness: Harness) -> None:
+    harness.simulator.put_storage("hk", "CN-HK-01")
+    volumes, limits = (
+        [{"id": "hk", "mountPath": "/data"}],
+        {"stopAfter": "8h", "deleteAt": "2090-01-01T00:00:00Z"},
+    )
+    instance_id = harness.create(
+        onReclaim="replace",
+        healthCheck={},
+        limits=limits,
+        envs=[{"key": "MODE", "value": "own"}],
+        networkVolumes=volumes,
+        maxPricePerGpuHour=0.2,
+        gpuNum=2,
+    )
+    harness.run(60)
+    machine_id = harness.record(instance_id).machine.id or ""
+    before = shown(harness, instance_id)
+
+    taken_away(harness, machine_id, noRoomSeconds=100_000)
+    harness.run(1200)
+
+    view = shown(harness, instance_id)
+    assert view["status"] == "ready"
+    assert view["novitaInstanceId"] != machine_id
+    for name in ("limits", "expiry", "networkVolumes", "envNames", "gpuNum", "rootfsSize", "pricePerGpuHour"):
+        assert view[name] == before[name], name
+    assert harness.history(instance_id)[-4:] == [
+        "instance.running",
+        "instance.health_checking",
+        "instance.ready",
+        "recovery.completed",
+    ]
+    first, second = (harness.simulator.instance(one) for one in (machine_id, view["novitaInstanceId"]))
+    for asked in (first["create"], second["create"]):
+        asked.pop("name")
+    assert second["create"] == first["create"]
+    harness.assert_books_balance()
+
+
+def test_no_machine_above_the_price_cap_takes_its_place(harness: Harness) -> None:
+    instance_id, machine_id = running(
+        harness, onReclaim={"action": "replace", "window": "30m"}, maxPricePerGpuHour=0.2
+    )
+    no_offers(harness, spotPrice=21_000)
+
+    taken_away(harness, machine_id, noRoomSeconds=100_000)
+    harness.settle()
+
+    assert shown(harness, instance_id)["status"] == "exited"
+    assert len(harness.simulator.instances()) == 1
+    (failed,) = told(harness, instance_id, "recovery.failed")
+    assert failed["error"]["code"] == "RECOVERY_FAILED"
+    harness.assert_books_balance()
+
+
 def no_offers(harness: Harness, **change: Any) -> None:
     for product in harness.simulator.products():
         harness.simulator.patch_product(product["id"], **(change or {"available": False}))

@@ -1,12 +1,18 @@
 """The checks at rest notice what they are there for: each thing that is put wrong by hand is named."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
 from random import Random
 from typing import Any
 
 import pytest
 
 from functions.shared.domain.ids import machine_name
+from functions.shared.domain.instance.decision import Decision
+from functions.shared.domain.instance.limits import EndedBy
+from functions.shared.domain.instance.reclaim import OnReclaim, ReclaimAction
+from functions.shared.domain.instance.status import Status
 from tests.integration.callers import Caller
 from tests.integration.chaos import run
 from tests.integration.fault_profiles import FaultProfile
@@ -55,6 +61,26 @@ def _forget_what_was_delivered(harness: Harness, _: str) -> None:
     harness.simulator.clear_inbox("box-0")
 
 
+def _take_it_away_in_silence(harness: Harness, id_: str) -> None:
+    """As if nobody had begun to bring it back."""
+    decision = _changing(harness, id_)
+    spec = replace(decision.record.spec, on_reclaim=OnReclaim(ReclaimAction.RESTART))
+    decision = decision.move(Status.EXITED, ended_by=EndedBy.RECLAIM, spec=spec)
+    harness.wiring.instances.save(decision)
+
+
+def _count_it_at_another_price(harness: Harness, id_: str) -> None:
+    decision = _changing(harness, id_)
+    ledger = decision.record.ledger
+    (meter,) = ledger.meters
+    ledger = replace(ledger, meters=(replace(meter, usd_per_hour=Decimal("0.17")),))
+    harness.wiring.instances.save(decision.change(ledger=ledger))
+
+
+def _changing(harness: Harness, id_: str) -> Decision:
+    return Decision(harness.record(id_), harness.now(), harness.wiring.policy, harness.now())
+
+
 WRONG: dict[str, tuple[Callable[[Harness, str], None], str]] = {
     "record lost": (_lose_the_record, "was accepted and is lost"),
     "event lost": (_lose_an_event, "has events"),
@@ -63,6 +89,8 @@ WRONG: dict[str, tuple[Callable[[Harness, str], None], str]] = {
     "status untrue": (_stop_its_machine, "and Novita says exited"),
     "machine gone": (_remove_its_machine, "live: []"),
     "ended unasked": (_end_its_machine, "and nobody had asked for it"),
+    "reclaim unanswered": (_take_it_away_in_silence, "neither brought back nor given up"),
+    "price wrong": (_count_it_at_another_price, "is counted at 0.17"),
     "webhook not delivered": (_forget_what_was_delivered, "its receiver's history is not"),
 }
 

@@ -12,7 +12,7 @@ from functions.shared.domain.instance.limits import NO_LIMITS, EndedBy
 from functions.shared.domain.instance.record import Action, Event, Instance
 from functions.shared.domain.instance.status import Status
 from tests.books import Books, books_of, read_items, should_have_machine, unasked_ends
-from tests.costs import WITHIN, Now, wrong_costs
+from tests.costs import WITHIN, Interval, Now, wrong_costs
 from tests.integration import tally
 from tests.integration.callers import Caller
 from tests.integration.harness import Harness
@@ -35,6 +35,7 @@ _ENDS = {
     "restart": {Status.READY, Status.FAILED, Status.EXITED, Status.TERMINATED},
 }
 _RECOVERIES = ("recovery.started", "recovery.completed", "recovery.failed")
+_TAKEN_AWAY = (EndedBy.RECLAIM, EndedBy.NOVITA)
 _BY_CLOCK = (EndedBy.LIFETIME, EndedBy.IDLE, EndedBy.STOPPED_TOO_LONG)
 
 _DUE_FOR_EVER = ("bill", "cap")  # looked at again and again while there is a machine
@@ -71,6 +72,7 @@ def judge(
     callers: Iterable[Caller],
     announced: Iterable[dict[str, Any]],
     costs_within: timedelta = WITHIN,
+    blind: tuple[Interval, ...] | None = None,
 ) -> Verdict:
     items = read_items(harness.dynamodb, harness.table_name)
     books = books_of(items)
@@ -84,7 +86,7 @@ def judge(
     _machines(verdict, machines, books)
     verdict.wrong += unasked_ends(machines, books, harness.orphan_age)
     now = datetime.fromtimestamp(harness.simulator.now(), UTC)
-    verdict.wrong += wrong_costs(machines, books.histories, Now(now, costs_within))
+    verdict.wrong += wrong_costs(machines, books.histories, Now(now, costs_within, blind))
     told = {one["id"] for one in announced}
     for record in records.values():
         _events(
@@ -126,6 +128,7 @@ def _callers(verdict: Verdict, records: dict[str, Instance], callers: list[Calle
             record = records[caller.instance_id]
             last = "delete" if "delete" in caller.accepted else caller.accepted[-1]
             well = _runs_on(record) or record.ended_by in _BY_CLOCK or _recovered(record, last)
+            well = well or _left_as_it_was(record, last)
             if record.status not in _ENDS[last] and not well:
                 verdict.wrong.append(f"{record.id} is {record.status} after {caller.accepted}")
 
@@ -135,6 +138,13 @@ def _runs_on(record: Instance) -> bool:
     operation = record.operation
     failed = operation is not None and operation.kind is Action.RESTART and operation.status == "failed"
     return failed and record.status is Status.RUNNING
+
+
+def _left_as_it_was(record: Instance, last: str) -> bool:
+    """There was no room for its start, and that was told."""
+    fault = record.operation.error if record.operation else None
+    refused = fault is not None and fault.code == "RESOURCE_CONSTRAINTS"
+    return refused and last == "start" and record.status is Status.STOPPED
 
 
 def _recovered(record: Instance, last: str) -> bool:
@@ -188,6 +198,10 @@ def _events(
         verdict.wrong.append(
             f"{record.id}: a recovery began and nobody was told of its end: {told_recoveries}"
         )
+    if record.status is Status.EXITED and record.ended_by in _TAKEN_AWAY and record.spec.on_reclaim:
+        last = max((event.sequence for event in events if event.type == "instance.exited"), default=0)
+        if not any(event.type == "recovery.failed" and event.sequence > last for event in events):
+            verdict.wrong.append(f"{record.id} was taken away, and neither brought back nor given up")
     untold = [event.type for event in events if event.id not in told]
     if untold:
         verdict.wrong.append(f"{record.id}: nobody was told of {untold}")

@@ -162,6 +162,23 @@ def test_a_machine_that_was_taken_for_gone_and_has_stopped_since_was_billed_unti
     assert ledger.meters[0].since is None
 
 
+def leaving(ledger: Ledger, **told: float) -> Ledger:
+    times = {f"{name}_at": at(value) for name, value in told.items()}
+    return ledger.see_leaving(ID, Sighting("removing", at(900), off=True, **times))
+
+
+def test_what_is_removed_and_had_stopped_before_is_counted_until_then() -> None:
+    """It stopped by itself, nobody could look, and then its delete was taken."""
+    ledger = see(bought(storage_usd_per_hour=Decimal("0.01")), "running", 30, started=5)
+    stopped = leaving(ledger, started=5, stopped=300).end(ID, at(890))
+    again = leaving(ledger, started=500, stopped=300).end(ID, at(890))
+
+    assert lines(stopped) == [("running", 5, 300, False), ("storage", 300, 890, True)]
+    assert lines(again)[-1] == ("running", 500, 890, True)
+    assert leaving(ledger) == leaving(ledger, stopped=2) == ledger
+    assert leaving(Ledger(), stopped=300) == Ledger()
+
+
 def test_each_day_has_its_part() -> None:
     ledger = replace(see(bought(), "running", 30, started=0), tags=(("team", "a"),))
     ledger = ledger.carry(at(86_400), (("team", "a"),))

@@ -74,15 +74,24 @@ def carried(record: Instance, now: datetime) -> Instance:
     return record if ledger == record.ledger else replace(record, ledger=ledger)
 
 
-def _see(decision: Decision, machine: Machine, began: datetime) -> Decision:
-    record = decision.record
-    sighting = Sighting(
+def meter_leaving(decision: Decision, machine: Machine, began: datetime) -> Decision:
+    """It is being removed. It may have stopped long before, while nobody could look."""
+    sighting = _sighting(decision.record, machine, began)
+    return _change(decision, decision.record.ledger.see_leaving(machine.id, sighting))
+
+
+def _sighting(record: Instance, machine: Machine, began: datetime) -> Sighting:
+    return Sighting(
         machine.status,
         began,
         off=machine.id != record.machine.id or record.status in _NOT_COMING_UP,
         started_at=machine.started_at,
         stopped_at=machine.stopped_at,
     )
+
+
+def _see(decision: Decision, machine: Machine, began: datetime) -> Decision:
+    record, sighting = decision.record, _sighting(decision.record, machine, began)
     gpus = machine.gpu_num or record.spec.gpu_num
     shown = machine.storage_price
     stored = None if shown is None else storage_per_hour(record.spec.rootfs_size, shown)

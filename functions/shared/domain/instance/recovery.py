@@ -175,11 +175,23 @@ def is_start(record: Instance, act: Act | None) -> bool:
     return own and act.action is Action.START
 
 
+def is_starting(record: Instance, novita_status: str) -> bool:
+    """By a start of ours whose answer was lost, or by hand."""
+    begun = record.recovery is not None and record.recovery.since is not None
+    return begun and record.status is Status.EXITED and novita_status in ("toStart", "starting")
+
+
 def start_taken(decision: Decision) -> Decision:
     decision = _changed(decision, no_room=False, seeks_offer=False)
     decision = decision.change_machine(boot=None, told_errors=())
     deadline = decision.now + decision.policy.boot_wait
     return decision.move(Status.STARTING, "recovery", deadline_at=deadline, health=None)
+
+
+def seen_starting(decision: Decision) -> Decision:
+    """What was shown before that is out of date, as after a start whose answer came."""
+    changes: Any = {"acted_at": decision.now, "spot_status": "", "spot_reclaim_at": None}
+    return start_taken(decision.change_machine(**changes))
 
 
 def start_refused(decision: Decision, refusal: CallRefused) -> Decision:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from functions.shared.domain.errors import Fault
 from functions.shared.domain.ids import timestamp
 from functions.shared.domain.instance import recovery
-from functions.shared.domain.instance.billing import meter_ended, meter_seen
+from functions.shared.domain.instance.billing import meter_ended, meter_leaving, meter_seen
 from functions.shared.domain.instance.boot_times import BootTime
 from functions.shared.domain.instance.decision import Decision
 from functions.shared.domain.instance.health import probe_targets
@@ -25,7 +25,9 @@ from functions.shared.domain.instance.reclaim import reclaim_notice
 from functions.shared.domain.instance.record import Action, CleanupTask, Instance
 from functions.shared.domain.instance.status import COMING_UP, OFF, UP, Status
 
-_LEAVING = frozenset({"toRemove", "removing", "toStop", "stopping"})  # Novita's words
+# Novita's words.
+_BEING_REMOVED = frozenset({"toRemove", "removing", "removed"})
+_LEAVING = frozenset({"toRemove", "removing", "toStop", "stopping"})
 
 
 _MOST_TOLD = 5  # errors of one boot that are announced
@@ -33,6 +35,8 @@ _LONGEST_GAP = timedelta(hours=1)  # a longer time without a not-found does not 
 
 
 def seen(decision: Decision, machine: Machine, began: datetime) -> Decision:
+    if machine.status in _BEING_REMOVED:
+        decision = meter_leaving(decision, machine, began)
     if machine_state(machine) is MachineState.GONE:
         return _removed(decision, machine.id, began)
     if task := decision.record.cleanup.task(machine.id):
@@ -371,6 +375,8 @@ def _follow(decision: Decision, machine: Machine, began: datetime) -> Decision:
             return decision.move(Status.STOPPED).move_operation("completed")
         case MachineState.EXITED if record.may_become(Status.EXITED):
             return _exited(decision, machine, began)
+        case MachineState.ON_ITS_WAY if recovery.is_starting(record, machine.status):
+            return recovery.seen_starting(decision)
         case MachineState.MIGRATING if record.may_become(Status.MIGRATING):
             return _migrating(decision)
     return decision

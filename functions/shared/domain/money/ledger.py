@@ -235,6 +235,16 @@ class Ledger:
                 return self._drop(meter) if never else self._not_before(meter, sighting.began)
         return self
 
+    def see_leaving(self, machine_id: str, sighting: Sighting) -> "Ledger":
+        """It is being removed, and had stopped before that, as Novita tells: while nobody could look."""
+        meter, stopped, started = self.meter(machine_id), sighting.stopped_at, sighting.started_at
+        if meter is None or meter.kind is not LineKind.RUNNING or not meter.since:
+            return self
+        if stopped is None or stopped <= meter.since:
+            return self
+        after = self._stop(machine_id, stopped)
+        return after._begin(machine_id, started) if started and started > stopped else after
+
     def end(self, machine_id: str, at: datetime) -> "Ledger":
         """The machine is no more, or not ours any more."""
         meter = self.meter(machine_id)

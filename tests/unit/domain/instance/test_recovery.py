@@ -196,6 +196,20 @@ def test_an_answer_that_was_lost_shows_in_the_state_and_a_look_tells() -> None:
     assert back.record.ready_at == ago(3000)
 
 
+@pytest.mark.parametrize("word", ["toStart", "starting"])
+def test_what_is_seen_starting_is_waited_for_and_not_started_again(word: str) -> None:
+    """Its start was taken, and the answer lost."""
+    seen = decide(lost(refused=5), Seen(new_machine(word), NOW), NOW, POLICY).record
+    unasked = decide(up(), Seen(new_machine("exited"), NOW), NOW, POLICY).record
+    by_hand = decide(unasked, Seen(new_machine(word), after(1)), after(1), POLICY).record
+
+    assert (seen.status, seen.deadline_at) == (Status.STARTING, NOW + POLICY.boot_wait)
+    assert seen.next_check_at == NOW + POLICY.poll
+    assert seen.machine.acted_at == NOW, "a list from before it is not believed"
+    assert decide(seen, Tick(), after(30), POLICY).call == Look(OWN)
+    assert by_hand.status is Status.EXITED, "that has not begun"
+
+
 def test_the_window_ends_with_a_look_later_than_it() -> None:
     late = lost(since=RESTART.window.total_seconds() + 1)
 

@@ -22,6 +22,7 @@ from functions.shared.domain.instance.limits import (
     read_duration,
 )
 from functions.shared.domain.instance.observations import LastUse, ReadUse, Tick, UseRead
+from functions.shared.domain.instance.reclaim import Recovery
 from functions.shared.domain.instance.record import Instance
 from functions.shared.domain.instance.status import Status
 from tests.unit.builders import NOW, POLICY, after, ago, new_instance
@@ -180,12 +181,22 @@ limits = st.builds(
 )
 
 
-@given(limits=limits, status=st.sampled_from(list(Status)), protected=st.booleans())
+RECOVERY = Recovery(ago(1800), ago(1790), after(3600), try_at=after(30))
+RECOVERS = {Status.EXITED, Status.CREATING, Status.STARTING, Status.RUNNING, Status.MIGRATING}
+
+
+@given(
+    limits=limits,
+    status=st.sampled_from(list(Status)),
+    protected=st.booleans(),
+    recovery=st.sampled_from([None, RECOVERY, Recovery(ago(1800))]),
+)
 def test_after_a_step_nothing_that_a_limit_wants_is_left_in_the_past(
-    limits: Limits, status: Status, protected: bool
+    limits: Limits, status: Status, protected: bool, recovery: Recovery | None
 ) -> None:
     """Otherwise its steps would follow each other without an end."""
-    record = _at(status, limits, protected=protected)
+    recovery = recovery if status in RECOVERS else None
+    record = _at(status, limits, protected=protected, recovery=recovery)
     decision = decide(record, Tick(), NOW, POLICY)
     if isinstance(decision.call, ReadUse):
         decision = decide(decision.record, UseRead(LastUse(None)), NOW, POLICY, step=NOW)
