@@ -1,6 +1,7 @@
 """`make screenshots`: the pictures in docs/images, taken of the running page with a small fleet behind it.
 
-Only the month of costs is made up, since a stack that has just been started has none.
+A stack that has just been started has a history of seconds: its times and amounts are stretched, and the
+month of costs is made up.
 """
 
 import sys
@@ -15,7 +16,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from local.paths import ROOT
 from local.ports import Ports
 from local.stack import LocalStack
-from tests.browser import chromium, money
+from tests.browser import chromium, money, stretched
 from tests.browser.conftest import SETTINGS
 from tests.e2e.service import Service
 
@@ -106,8 +107,10 @@ def take(browser: Browser, service: Service, instance: str) -> None:
 def opened(browser: Browser, service: Service, **options: Any) -> Iterator[Page]:
     context = browser.new_context(locale="en-GB", timezone_id="UTC", **options)
     page = context.new_page()
+    stretched.serve(page)
     page.goto(f"{service.stack.api_url}/#key={service.stack.api_key}")
     yield page
+    page.unroute_all(behavior="ignoreErrors")
     context.close()
 
 
