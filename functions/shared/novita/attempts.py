@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol
 
 from functions.shared.domain.errors import MachineNotFound, NoLongerOurs, NotNow, NovitaForNow
@@ -88,7 +89,7 @@ class Sender(Protocol):
 class Attempts:
     def __init__(
         self,
-        transport: Sender,
+        transport: Callable[[], Sender],
         circuits: CallCircuits,
         limiter: CallSlots,
         *,
@@ -99,7 +100,7 @@ class Attempts:
         believes: Callable[[str], bool],
         reads_as: Callable[[], SlotClass] = lambda: "looks",
     ) -> None:
-        self._transport = transport
+        self._make_transport = transport
         self._circuits = circuits
         self._limiter = limiter
         self._limits = limits
@@ -108,6 +109,10 @@ class Attempts:
         self._random = random
         self._believes = believes
         self._reads_as = reads_as
+
+    @cached_property
+    def _transport(self) -> Sender:
+        return self._make_transport()
 
     def make(self, call: NovitaCall, within: float) -> NovitaResponse:
         with timed("novita"):

@@ -1,13 +1,16 @@
 """Novita's API: every call it takes to buy machines and look after them, each within the caller's time."""
 
+from __future__ import annotations
+
 import random as chance
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import cached_property
 from math import inf
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from functions.shared.domain.errors import NotFound, NotNow, NovitaForNow, NovitaRefused
 from functions.shared.domain.instance.gpu_use import GpuSeries
@@ -18,8 +21,10 @@ from functions.shared.novita import payloads
 from functions.shared.novita.attempts import Attempts, CallCircuits, CallSlots, CallTimeouts
 from functions.shared.novita.calls import NovitaCall, NovitaKey, ReasonMeaning, Repeat, meaning_of, unreadable
 from functions.shared.novita.payloads import integer, text
-from functions.shared.novita.transport import Transport
 from functions.shared.platform.observability import logger
+
+if TYPE_CHECKING:
+    from functions.shared.novita.transport import Transport
 
 # As few calls as can be: a list of 1,000 is two, and 500 machines of 16 kB are still an answer that is read.
 LARGE_PAGE, SMALL_PAGE = 500, 100
@@ -113,9 +118,15 @@ class Novita:
         reads_as: Callable[[], SlotClass] = lambda: "looks",
     ) -> None:
         limits = limits or CallTimeouts()
-        self._transport = Transport(base_url, key=key, correlation=correlation, clock=clock, now=now)
+
+        def transport() -> Transport:
+            from functions.shared.novita.transport import Transport  # slow, and often all is cached
+
+            return Transport(base_url, key=key, correlation=correlation, clock=clock, now=now)
+
+        self._make_transport = transport
         self._attempts = Attempts(
-            self._transport,
+            lambda: self._transport,
             circuits,
             limiter,
             limits=limits,
@@ -128,6 +139,10 @@ class Novita:
         self._clock = clock
         self._small_pages_until = clock()
         self.purchase_seconds = limits.connect_seconds + limits.purchase_seconds  # what a create may take
+
+    @cached_property
+    def _transport(self) -> Transport:
+        return self._make_transport()
 
     def key_version(self) -> str:
         """Of the key that calls are made with in this invocation."""

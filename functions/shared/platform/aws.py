@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from botocore.config import Config
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sns import SNSClient
     from mypy_boto3_sqs import SQSClient
 
+_making = Lock()  # a session makes one client at a time
 _SERVICES = ("dynamodb", "secretsmanager", "sns", "sqs")
 
 
@@ -48,7 +50,8 @@ def new_client(service: str) -> Any:
         read_timeout=read,
         retries={"mode": "standard", "total_max_attempts": attempts},
     )
-    return _session().create_client(service, config=config)
+    with _making:
+        return _session().create_client(service, config=config)
 
 
 _BATCH = 10  # messages in one request, which costs as much as one message

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:  # imported when first used: no function pays at its cold start for what only others do
     from functions.api.cursors import Cursors
@@ -68,6 +68,17 @@ class TimeBudget:
         return self.left() >= _TO_COUNT
 
 
+@cache
+def _filled_when_used(kind: Any) -> Any:
+    def fill(composed: Any, name: str) -> Any:
+        if name not in kind.__dataclass_fields__:
+            raise AttributeError(name)
+        value = vars(composed)[name] = vars(composed)["_run"].find(name)
+        return value
+
+    return type(kind.__name__, (kind,), {"__getattr__": fill})
+
+
 class Invocation:
     """Lives as long as one event is handled. What lives longer is in the wiring."""
 
@@ -80,15 +91,18 @@ class Invocation:
         return Invocation(self.wiring, self.budget.at_most(seconds, self.wiring.clock))
 
     def compose(self, kind: type[T]) -> T:
-        """A use case is a dataclass that receives what it needs: each field is filled by its name, from here,
-        from the wiring or from the settings; one that has a default may be left as it is."""
-        sources = (self, self.wiring, self.wiring.settings)
-        found: dict[str, Any] = {}
-        for one in fields(kind):  # type: ignore[arg-type]  # all of them are dataclasses
-            having = (each for each in sources if hasattr(type(each), one.name) or one.name in vars(each))
-            if (source := next(having, None)) is not None:
-                found[one.name] = getattr(source, one.name)
-        return kind(**found)
+        """A use case is a dataclass that names what it needs. Each field without a default is filled by its
+        name when it is first used: no request pays for what only another one needs."""
+        composed: T = object.__new__(_filled_when_used(cast(Any, kind)))
+        vars(composed)["_run"] = self
+        return composed
+
+    def find(self, name: str) -> Any:
+        """From here, from the wiring or from the settings."""
+        for source in (self, self.wiring, self.wiring.settings):
+            if hasattr(type(source), name) or name in vars(source):
+                return getattr(source, name)
+        raise AttributeError(f"nothing is named {name}")
 
     @property
     def deployment(self) -> Callable[[], str]:

@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from functions.shared.domain.delivery.targets import BadTarget
 from functions.shared.domain.delivery.webhooks import (
     Announcement,
@@ -23,6 +21,7 @@ from functions.shared.domain.delivery.webhooks import (
     site_of,
 )
 from functions.shared.stores.jobs import JobSlot, JobSlots, SlowSlots, busy_slots
+from functions.shared.stores.schema import adapter
 from functions.shared.stores.table import (
     NEW,
     RETENTION,
@@ -34,8 +33,6 @@ from functions.shared.stores.table import (
     moment,
     readable,
 )
-
-_attempt = TypeAdapter(Attempt)
 
 
 def delivery_id(announcement: Announcement, url: str) -> str:
@@ -102,7 +99,7 @@ def delivery_item(delivery: Delivery, now: datetime) -> Item:
 
 
 def read_delivery(item: Item) -> Delivery:
-    attempts = [_attempt.validate_python(one) for one in item["attempts"].values()]
+    attempts = [adapter(Attempt).validate_python(one) for one in item["attempts"].values()]
     return Delivery(
         id=item["id"],
         instance_id=item["instanceId"],
@@ -122,7 +119,7 @@ def read_delivery(item: Item) -> Delivery:
 
 
 def attempt_item(attempt: Attempt) -> dict[str, Any]:
-    item: dict[str, Any] = _attempt.dump_python(attempt, mode="json", exclude_none=True)
+    item: dict[str, Any] = adapter(Attempt).dump_python(attempt, mode="json", exclude_none=True)
     return item
 
 

@@ -10,8 +10,6 @@ from itertools import chain, islice
 from random import random
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from functions.shared.domain.errors import NotFound, OstlerError, StaleInstance, Unavailable
 from functions.shared.domain.ids import Mark, earliest_instance_id
 from functions.shared.domain.instance.decision import Decision
@@ -25,7 +23,15 @@ from functions.shared.stores.caps import Caps, no_caps
 from functions.shared.stores.last_used import still_unused
 from functions.shared.stores.ledger import with_books
 from functions.shared.stores.listings import OWNER, TAG, Listing, ids_in_all
-from functions.shared.stores.schema import SCHEMA, packed, unknown_fields, unpacked, upgrade, with_unknown
+from functions.shared.stores.schema import (
+    SCHEMA,
+    adapter,
+    packed,
+    unknown_fields,
+    unpacked,
+    upgrade,
+    with_unknown,
+)
 from functions.shared.stores.table import (
     NEW,
     RETENTION,
@@ -39,10 +45,6 @@ from functions.shared.stores.table import (
     readable,
 )
 
-_instance = TypeAdapter(Instance)
-_event = TypeAdapter(Event)
-_operation = TypeAdapter(Operation)
-_purchase = TypeAdapter(Purchase)
 _RECORD_ATTRIBUTES = frozenset(
     {"pk", "sk", "kind", "schema", "id", "version", "token", "listed", "statusKey", "lookup", "record"}
     | {"due", "dueAt", "fleet", "summary", "lists"}
@@ -57,7 +59,7 @@ FLEET_SHARDS = 16  # of the index of all that may have a machine, so that severa
 
 
 def record_item(record: Instance) -> Item:
-    dumped = _instance.dump_python(record, mode="json", exclude_defaults=True, exclude=_NOT_STORED)
+    dumped = adapter(Instance).dump_python(record, mode="json", exclude_defaults=True, exclude=_NOT_STORED)
     item: Item = {
         "pk": record.id,
         "sk": "record",
@@ -87,7 +89,7 @@ def fleet_key(instance_id: str) -> str:
 def read_record(item: Mapping[str, Any]) -> Instance:
     schema = item.get("schema", 1)
     stored = unpacked(item["record"]) if schema > 1 else upgrade(item["record"])
-    record = replace(_instance.validate_python(stored), lists=tuple(item.get("lists", ())))
+    record = replace(adapter(Instance).validate_python(stored), lists=tuple(item.get("lists", ())))
     beside = {name: value for name, value in item.items() if name not in _RECORD_ATTRIBUTES}
     if schema > SCHEMA:
         beside["schema"] = schema
@@ -147,7 +149,7 @@ def event_item(event: Event) -> Item:
         "pk": event.instance_id,
         "sk": event_key(event.sequence),
         "kind": "event",
-        "event": _event.dump_python(event, mode="json", exclude_none=True),
+        "event": adapter(Event).dump_python(event, mode="json", exclude_none=True),
         "due": "event",
         "dueAt": millis(event.at),
         "expiresAt": int((event.at + RETENTION).timestamp()),
@@ -165,13 +167,13 @@ def variables_item(instance_id: str, variables: Sequence[tuple[str, str]]) -> It
 
 
 def read_event(item: Mapping[str, Any]) -> Event:
-    return _event.validate_python(item["event"])
+    return adapter(Event).validate_python(item["event"])
 
 
 def operation_item(record: Instance, operation: Operation) -> Item:
     own = record.operation is not None and record.operation.id == operation.id
     unknown = record.unknown.get("record", {}).get("operation", {}) if own else {}
-    dumped = _operation.dump_python(operation, mode="json", exclude_none=True)
+    dumped = adapter(Operation).dump_python(operation, mode="json", exclude_none=True)
     return {
         "pk": operation.id,
         "sk": "operation",
@@ -185,7 +187,7 @@ def operation_item(record: Instance, operation: Operation) -> Item:
 
 
 def read_operation(item: Mapping[str, Any]) -> Operation:
-    return _operation.validate_python(item["operation"])
+    return adapter(Operation).validate_python(item["operation"])
 
 
 def purchase_item(purchase: Purchase) -> Item:
@@ -195,7 +197,7 @@ def purchase_item(purchase: Purchase) -> Item:
         "kind": "purchase",
         "outcome": purchase.outcome,
         "purchase": with_unknown(
-            _purchase.dump_python(purchase, mode="json", exclude_none=True, exclude={"unknown"}),
+            adapter(Purchase).dump_python(purchase, mode="json", exclude_none=True, exclude={"unknown"}),
             purchase.unknown,
             Purchase,
         ),
@@ -203,7 +205,7 @@ def purchase_item(purchase: Purchase) -> Item:
 
 
 def read_purchase(item: Mapping[str, Any]) -> Purchase:
-    purchase = _purchase.validate_python(item["purchase"])
+    purchase = adapter(Purchase).validate_python(item["purchase"])
     unknown = unknown_fields(item["purchase"], Purchase)
     return replace(purchase, unknown=unknown) if unknown else purchase
 

@@ -5,15 +5,13 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from functions.shared.domain.instance.billing import carried
 from functions.shared.domain.instance.record import Instance
 from functions.shared.domain.money.ledger import DayEntry, Line
+from functions.shared.stores.schema import adapter
 from functions.shared.stores.table import Item, Table, Write, millis
 
 KEPT = timedelta(days=400)
-_line = TypeAdapter(Line)
 _LINE = "cost#"
 ENTRY = "entry#"
 LATE_DAYS = "costs#late"  # where the sweep finds days to sum again, beside today and the day before
@@ -57,7 +55,7 @@ def _line_item(instance_id: str, number: int, line: Line) -> Item:
         "pk": instance_id,
         "sk": f"{_LINE}{number:06d}",
         "kind": "cost",
-        "line": _line.dump_python(line, mode="json", exclude_defaults=True),
+        "line": adapter(Line).dump_python(line, mode="json", exclude_defaults=True),
         "expiresAt": expires(line.end.date()),
     }
 
@@ -88,7 +86,7 @@ def _late_item(instance_id: str, day: date, now: datetime) -> Item:
 
 
 def read_line(item: Mapping[str, Any]) -> Line:
-    return _line.validate_python(item["line"])
+    return adapter(Line).validate_python(item["line"])
 
 
 class LedgerLines:

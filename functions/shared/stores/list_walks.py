@@ -8,10 +8,9 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from functions.shared.domain.instance.list_walk import Walk, Walks
 from functions.shared.platform.observability import logger
+from functions.shared.stores.schema import adapter
 from functions.shared.stores.table import (
     TABLE_FAILED,
     UNREADABLE,
@@ -23,7 +22,6 @@ from functions.shared.stores.table import (
 )
 
 _KEY = ("sweep#walk", "walk")
-_walks = TypeAdapter(Walks)
 _BYTES = 8  # of the digest of a machine's id
 _KEPT = timedelta(days=1)
 # No other sweep has gone on since it was read.
@@ -52,7 +50,7 @@ class ListWalks:
     def read(self) -> Walks:
         item = self._table.get(*_KEY)
         try:
-            found = _walks.validate_python(item["walks"]) if item else Walks()
+            found = adapter(Walks).validate_python(item["walks"]) if item else Walks()
         except UNREADABLE:
             logger.exception("item not read", key=_KEY[0])
             return Walks(version=item.get("version", 0) if item else 0)
@@ -67,7 +65,7 @@ class ListWalks:
             "sk": _KEY[1],
             "kind": "walk",
             "version": stored.version,
-            "walks": _walks.dump_python(stored, mode="json", exclude_defaults=True),
+            "walks": adapter(Walks).dump_python(stored, mode="json", exclude_defaults=True),
         }
         part = {**_part_key(walk, walk.parts - 1), "kind": "walkPart", "shown": _pack(shown)}
         part["expiresAt"] = int((walk.began + _KEPT).timestamp())

@@ -1,4 +1,5 @@
-"""Old and new versions side by side: a schema number, and fields that this version does not know."""
+"""How dataclasses are stored, by old and new versions side by side: a schema number, and fields that this
+version does not know."""
 
 import json
 import zlib
@@ -6,7 +7,9 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
+
+from pydantic import TypeAdapter
 
 from functions.shared.domain.instance.record import RentedMachine
 
@@ -14,6 +17,17 @@ from functions.shared.domain.instance.record import RentedMachine
 SCHEMA = 3
 
 Fields = dict[str, Any]
+T = TypeVar("T")
+
+
+_adapters: dict[type, TypeAdapter[Any]] = {}
+
+
+def adapter(kind: type[T]) -> TypeAdapter[T]:
+    """Made when it is first used: that takes milliseconds, and no function needs all of them."""
+    if kind not in _adapters:
+        _adapters[kind] = TypeAdapter(kind)
+    return _adapters[kind]
 
 
 def packed(record: Mapping[str, Any]) -> str:

@@ -100,7 +100,7 @@ class Harness:
         self, call: NovitaCall, within: float = 100.0, chance: float = 1.0
     ) -> NovitaResponse | OstlerError:
         attempts = Attempts(
-            self,
+            lambda: self,
             self,
             self,
             limits=CallTimeouts(3, 10, 30),
