@@ -23,11 +23,7 @@ def emulator(emulator: Emulator) -> Iterator[Emulator]:
 
 @pytest.mark.parametrize(
     ("creates", "limit", "boot_max_wait"),
-    [
-        (14, 10, 130),
-        pytest.param(200, 20, 130, marks=pytest.mark.soak),
-        pytest.param(1000, 100, 130, marks=pytest.mark.soak),
-    ],
+    [(14, 10, 130), pytest.param(1000, 100, 130, marks=pytest.mark.soak)],
 )
 def test_creates_at_once_fail_not_one_machine_that_came_up_in_time(
     build: Build, creates: int, limit: int, boot_max_wait: int
@@ -44,6 +40,7 @@ def test_creates_at_once_fail_not_one_machine_that_came_up_in_time(
     minutes = 0
     while minutes < 60 and (minutes == 0 or any(not one.at_rest for one in harness.records())):
         workers.run(MINUTE)
+        harness.wire.calls.clear()  # a million of them
         minutes += 1
 
     records = harness.records()
