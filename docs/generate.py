@@ -75,7 +75,9 @@ def commands() -> str:
     sys.path.insert(0, str(ROOT / "client" / "src"))  # a package of its own, not installed here
     from ostler.cli.main import cli
 
-    return "\n\n".join(_command_help(cli, click.Context(cli, info_name="ostler", terminal_width=100)))
+    return "\n\n".join(
+        _command_help(cli, click.Context(cli, info_name="ostler", terminal_width=100, **cli.context_settings))
+    )
 
 
 def _command_help(command: click.Command, context: click.Context) -> list[str]:

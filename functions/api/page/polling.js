@@ -3,6 +3,7 @@
 import { Refused, session } from "./api.js";
 
 const MOST_MS = 60_000;
+const SLOW_MS = 10_000; // between two looks at a service that is slow: one slow answer must not look like a standstill
 
 /** @type {{ stop: () => void, now: () => void } | null} */
 let running = null;
@@ -47,7 +48,7 @@ export function poll(work, everyMs) {
       busy = false;
     }
     // Pages that were opened together must not ask together, and a slow service is asked less.
-    const fair = Math.max(wait, session.lastMs * 4) * (0.9 + Math.random() * 0.2);
+    const fair = Math.max(wait, Math.min(session.lastMs * 4, SLOW_MS)) * (0.9 + Math.random() * 0.2);
     if (!stopped && !document.hidden) timer = window.setTimeout(once, again ? 0 : Math.min(fair, MOST_MS));
   }
 
