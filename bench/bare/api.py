@@ -6,11 +6,13 @@ not paused, and one message; products and template are held for minutes, shared 
 through the table, and else asked of Novita at once, with two slots of the rate limit taken in one write.
 """
 
+import base64
 import hashlib
 import json
 import os
 import time
 import uuid
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -144,7 +146,11 @@ def _authorized(headers: dict[str, str]) -> str:
 
 
 def instance(instance_id: str) -> dict[str, Any]:
-    return Instance.model_validate(_item(instance_id, "record")["record"]).shown()
+    return _unpacked(_item(instance_id, "record")["record"]).shown()
+
+
+def _unpacked(stored: str) -> Instance:
+    return Instance.model_validate_json(zlib.decompress(base64.b64decode(stored)))
 
 
 def instances(limit: int) -> dict[str, Any]:
@@ -162,7 +168,7 @@ def instances(limit: int) -> dict[str, Any]:
             items[item["pk"]["S"], kind] = item
     shown = []
     for entry in entries[:limit]:
-        view = Instance.model_validate(_read(items[entry["pk"]["S"], "record"]["record"])).shown()
+        view = _unpacked(items[entry["pk"]["S"], "record"]["record"]["S"]).shown()
         if used := items.get((entry["pk"]["S"], "used")):
             view["lastUsedAt"] = used["usedAt"]["S"]
         shown.append(view)
@@ -191,7 +197,8 @@ def create(body: CreateBody, actor: str, request_id: str) -> dict[str, Any]:
     token = uuid.uuid4().hex[:16]
     item = {"pk": instance_id, "sk": "record", "id": instance_id, "version": 1, "token": token}
     item |= {"listed": "instances", "statusKey": "instances#creating", "lookup": f"name#{body.name}"}
-    item |= {"due": "instance", "dueAt": due, "fleet": "fleet#1", "record": record}
+    packed = base64.b64encode(zlib.compress(json.dumps(record).encode())).decode()
+    item |= {"due": "instance", "dueAt": due, "fleet": "fleet#1", "record": packed}
     event = {"pk": instance_id, "sk": "event#0000000001", "kind": "event", "due": "event", "dueAt": due}
     event |= {"event": {"type": "instance.creating", "at": now.isoformat(), "actor": actor, "sequence": 1}}
     owned = {"pk": instance_id, "sk": "list#owner", "id": instance_id, "lookup": f"owner#{actor}"}

@@ -4,10 +4,12 @@ The record is read, a slot of the rate limit taken, Novita asked, the record wri
 read with its next due time, the next message sent, and the job counted.
 """
 
+import base64
 import json
 import os
 import time
 import uuid
+import zlib
 from datetime import UTC, datetime
 from typing import Any
 
@@ -72,7 +74,7 @@ def step(message: Message) -> None:
     item = _plain(dynamodb.get_item(TableName=TABLE, Key=key, ConsistentRead=True)["Item"])
     if item["token"] != message.token:
         return
-    instance = Instance.model_validate(item["record"])
+    instance = Instance.model_validate_json(zlib.decompress(base64.b64decode(item["record"])))
     _add("limiter", f"{NOW() // 60:.0f}", "used", most=97)
     shown = _novita(instance.machine.id, message.correlation_id)
     now = NOW()
@@ -80,11 +82,12 @@ def step(message: Message) -> None:
     instance.machine.novita_status = shown.status
     instance.machine.seen_at = datetime.fromtimestamp(now, UTC)
     token = uuid.uuid4().hex[:16]
+    written = instance.model_dump_json(exclude_defaults=True)
     after = item | {
         "version": item["version"] + 1,
         "token": token,
         "dueAt": int(1000 * (now + POLL_SECONDS)),
-        "record": json.loads(instance.model_dump_json(exclude_defaults=True)),
+        "record": base64.b64encode(zlib.compress(written.encode())).decode(),
     }
     dynamodb.put_item(
         TableName=TABLE,
