@@ -60,7 +60,7 @@ def test_taken_away_again_and_again_each_is_brought_back_or_its_failure_told(
     assert_counters_right(disturbed, DEPLOYMENT, key_id)
     found = answers(disturbed)
     assert found["recovery.completed"] + found["recovery.failed"] >= taken, found
-    assert found[action] >= taken / 10, found
+    assert found[action] >= taken // 10, found
 
 
 def answers(harness: Harness) -> Counter[str]:
