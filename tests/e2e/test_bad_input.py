@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.service import Service
 
 GOOD = {"name": "test", "productName": "RTX 4090 24GB", "templateId": "107672"}
-_CACHES = ("key#", "cache#", "circuit#", "limiter#", "deployment", "cursors")
+_CACHES = ("key#", "novita-key#", "cache#", "circuit#", "limiter#", "deployment", "cursors")
 
 
 @pytest.fixture(scope="module", autouse=True)
