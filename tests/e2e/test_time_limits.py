@@ -1,10 +1,13 @@
 """Every kind of time limit on the deployed template. They pass side by side, in seconds."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from functions.shared.domain.messages import StepMessage
+from functions.shared.stores.table import Table
 from tests.e2e.service import Json, Service
+from tests.integration.stored_records import rewrite
 
 LATE_SECONDS = 30.0  # late by no more than half a minute, on a busy machine too: no sweep takes part
 
@@ -115,12 +118,10 @@ def _take_over(service: Service, name: str, **body: Any) -> str:
 
 def _run_for_long(service: Service, instance_id: str) -> None:
     """As if it had been imported ten minutes ago: the shortest idle time is five. A change makes it due."""
-    service.dynamodb.update_item(
-        TableName=service.stack.table_name,
-        Key={"pk": {"S": instance_id}, "sk": {"S": "record"}},
-        UpdateExpression="SET #record.#clock.running_since = :then",
-        ExpressionAttributeNames={"#record": "record", "#clock": "clock"},
-        ExpressionAttributeValues={":then": {"S": (datetime.now(UTC) - timedelta(minutes=10)).isoformat()}},
+    then = datetime.now(UTC) - timedelta(minutes=10)
+    table = Table(service.dynamodb, service.stack.table_name)
+    rewrite(
+        table, instance_id, lambda record: replace(record, clock=replace(record.clock, running_since=then))
     )
     answer = service.call("PATCH", f"/api/instances/{instance_id}", {"tags": {"since": "long"}})
     assert answer.status_code == 200, answer.text

@@ -41,7 +41,7 @@ def taken_away(service: Service, on_reclaim: object) -> str:
 
 def replaced(service: Service) -> str:
     instance_id = taken_away(service, {"action": "replace", "replaceAfter": 1})
-    assert service.wait(lambda: service.statuses(instance_id)[3:] == REPLACED)
+    assert service.wait(lambda: service.statuses(instance_id)[3:] == REPLACED, seconds=120)
     return instance_id
 
 

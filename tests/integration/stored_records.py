@@ -1,6 +1,6 @@
 """Many records, written without the service, and what DynamoDB is asked for to read them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -9,9 +9,9 @@ from typing import Any
 from functions.shared.domain.ids import new_instance_id
 from functions.shared.domain.instance.record import Instance
 from functions.shared.domain.instance.status import Status
-from functions.shared.stores.instances import list_writes, record_item
+from functions.shared.stores.instances import list_writes, read_record, record_item
 from functions.shared.stores.schema import packed, unpacked
-from functions.shared.stores.table import Write, marshal
+from functions.shared.stores.table import Table, Write, marshal
 from tests.integration.harness import Harness
 from tests.unit.builders import new_instance
 
@@ -55,6 +55,13 @@ def put_listed(harness: Harness, record: Instance, ids: list[str]) -> None:
     for start in range(0, len(puts), AT_ONCE):
         some = [{"PutRequest": {"Item": marshal(item)}} for item in puts[start:][:AT_ONCE]]
         harness.dynamodb.batch_write_item(RequestItems={harness.table_name: some})
+
+
+def rewrite(table: Table, instance_id: str, change: Callable[[Instance], Instance]) -> None:
+    """As if that had been stored with its last step: the same version and token."""
+    item = table.get(instance_id, "record")
+    assert item is not None
+    table.put(Write(record_item(change(read_record(item)))))
 
 
 @dataclass

@@ -74,7 +74,7 @@ def put(harness: Harness, instance_id: str, purchase: int = 1, deployment: str =
     """A machine made by hand, with the mark of that instance."""
     whose = deployment or harness.wiring.deployment.id()
     name = machine_name("hand", whose, instance_id, purchase)
-    made = harness.simulator.put_instance(name=name, status="running", ageSeconds=LONG)
+    made = harness.simulator.put_instance(name=name, status="running", billingMode="spot", ageSeconds=LONG)
     return str(made["id"])
 
 

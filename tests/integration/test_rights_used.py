@@ -4,9 +4,11 @@ service in which each function does all that it does.
 That nothing is done without a right, and no other setting read, is checked in every integration test.
 """
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from functions.shared.domain.instance.record import Instance
 from functions.shared.domain.instance.status import Status
 from functions.shared.domain.messages import StepMessage
 from tests.infra.roles import Right
@@ -15,6 +17,7 @@ from tests.integration.dead_letters import handle_dead_letters, send
 from tests.integration.harness import CONSUMERS, Harness
 from tests.integration.rights import needs
 from tests.integration.settings_read import declared
+from tests.integration.stored_records import rewrite
 
 # What the function itself never asks for, and why its role has it all the same.
 _SOURCE = "Lambda takes messages from the queue with the function's role"
@@ -44,6 +47,7 @@ NOT_READ = {
     "metrics": "read where a function begins, by what the harness replaces",
     "log_level": "read where a function begins, by what the harness replaces",
     "jwt_scope_prefix": "read by the API with auth=jwt alone, see tests/unit/api/test_gateway_callers.py",
+    "max_concurrent_jobs": "read by `startup` for slow applications alone, see test_hanging_applications.py",
 }
 
 
@@ -199,13 +203,11 @@ def _message(harness: Harness, instance_id: str) -> str:
 def _doubt_a_purchase(harness: Harness, instance_id: str, meanwhile: str) -> None:
     """A purchase may turn out not to be settled whatever the instance is about to do."""
     assert harness.call("POST", f"/api/instances/{instance_id}/{meanwhile}")[0] == 202
-    harness.dynamodb.update_item(
-        TableName=harness.table_name,
-        Key={"pk": {"S": instance_id}, "sk": {"S": "record"}},
-        UpdateExpression="SET #record.purchases.unsettled = :yes",
-        ExpressionAttributeNames={"#record": "record"},
-        ExpressionAttributeValues={":yes": {"BOOL": True}},
-    )
+
+    def doubt(record: Instance) -> Instance:
+        return replace(record, purchases=replace(record.purchases, unsettled=True))
+
+    rewrite(harness.wiring.table, instance_id, doubt)
     harness.settle()
 
 

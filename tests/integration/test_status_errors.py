@@ -1,11 +1,13 @@
 """What Novita says is wrong with a machine reaches the caller, and ends a boot that cannot succeed."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from functions.shared.domain.instance.status import Status
 from tests.integration.harness import Harness
+from tests.integration.stored_records import rewrite
 
 UNPULLABLE = "107681"
 IMAGE = "ghcr.io/ostler-demo/comfyui"  # of the template that tests use
@@ -119,12 +121,7 @@ def test_an_error_that_a_sweep_sees_is_not_left_to_a_look_that_is_far_away(harne
     while harness.deliver():
         pass
     later = harness.now() + timedelta(minutes=30)
-    harness.table.update_item(
-        Key={"pk": instance_id, "sk": "record"},
-        UpdateExpression="SET dueAt = :at, #record.next_check_at = :then",
-        ExpressionAttributeNames={"#record": "record"},
-        ExpressionAttributeValues={":at": int(later.timestamp() * 1000), ":then": later.isoformat()},
-    )
+    rewrite(harness.wiring.table, instance_id, lambda record: replace(record, next_check_at=later))
     harness.advance(10)
 
     harness.sweep()
