@@ -65,6 +65,7 @@ check: lint ## lint, format, types, tests
 
 soak: $(READY) ## what takes long: full forms of tests, every history of one instance, then all faults over 1,000 (SEED=, INSTANCES=: only that)
 	@$(if $(SEED)$(INSTANCES),:,$(PYTEST) -m soak $(ARGS))
+	@$(if $(SEED)$(INSTANCES),:,OSTLER_OVER_HTTP=1 $(PYTEST) tests/integration)
 	@$(if $(SEED)$(INSTANCES),:,OSTLER_EVERY_SIDE=1 $(PYTEST) tests/integration/test_kill_points.py \
 		tests/integration/test_kill_points_requests.py tests/integration/test_kill_points_telling.py)
 	@$(if $(SEED)$(INSTANCES),:,$(BIN)/python -m tests.explorer.soak --seconds 600)

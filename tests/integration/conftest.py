@@ -1,5 +1,6 @@
 """One emulator and one simulator for all integration tests of a run; a harness of its own for each test."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, redirect_stdout
 from typing import Any
@@ -15,6 +16,7 @@ from tests.infra.roles import Right
 from tests.integration import chaos, definition
 from tests.integration.alarms import Metrics
 from tests.integration.harness import Harness
+from tests.integration.near_table import near_table
 from tests.integration.proxy import FaultProxy
 from tests.integration.quick_emulator import QuickEmulator
 from tests.integration.rights import Rights, synthesised
@@ -24,9 +26,19 @@ Measured = Callable[[Harness], Metrics]
 
 
 @pytest.fixture(scope="session")
-def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+def emulator_over_http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
     with QuickEmulator(tmp_path_factory.mktemp("emulator"), Ports.free().emulator) as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def emulator(emulator_over_http: Emulator) -> Iterator[Emulator]:
+    """With OSTLER_OVER_HTTP set, as in `make soak`, every call goes over a connection."""
+    if os.environ.get("OSTLER_OVER_HTTP"):
+        yield emulator_over_http
+        return
+    with near_table(emulator_over_http) as near:
+        yield near
 
 
 @pytest.fixture(scope="session")
@@ -77,6 +89,7 @@ def build(
     yield make
     for harness in made:
         harness.assert_books_balance()
+        harness.forget()
         assert harness.wire.illegal_moves == []
         assert harness.wire.settings_read.undeclared == set()
     assert rights.missing == set()

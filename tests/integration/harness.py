@@ -128,6 +128,10 @@ class Harness:
         self.wiring.key_trust.trust("harness")  # as after the first sweep of a deployment
         self.wire.calls.clear()
 
+    def forget(self) -> None:
+        """Its table, which would stay in this process with those of all other tests."""
+        self.dynamodb.delete_table(TableName=self.table_name)
+
     def add_key(self, key: str, *scopes: str) -> str:
         """The id that the key is known and revoked by."""
         return keys.create_key(self.table, name="harness", scopes=scopes, key=key).id

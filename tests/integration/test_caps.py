@@ -23,6 +23,7 @@ from ops import keys
 from tests.integration.conftest import Build
 from tests.integration.counters import assert_counters_right, in_use
 from tests.integration.harness import Harness
+from tests.integration.quick_http import send_quickly
 from tests.integration.wire import Made
 
 CREATE = {"name": "test", "productName": "RTX 4090 24GB", "templateId": "107672"}
@@ -92,7 +93,7 @@ def test_fifty_creates_at_once_against_a_cap_for_ten_store_exactly_ten(
 ) -> None:
     """In threads, and the counter is not there yet: the table alone decides."""
     harness = build(MAX_HOURLY_USD=TEN)
-    client = emulator.session().client("dynamodb", endpoint_url=emulator.url, config=MANY)
+    client = send_quickly(emulator.session().client("dynamodb", endpoint_url=emulator.url, config=MANY))
     table, clock, policy = Table(client, harness.table_name), harness.now, harness.wiring.policy
     caps = Caps(table, clock, CapLimits(hourly=micros(TEN)), lambda: instances.fleet_as_it_is())
     instances = Instances(table, lambda: uuid4().hex, caps)

@@ -20,7 +20,7 @@ from tests.integration.proxy import FaultProxy
 SEED = 7
 
 
-@pytest.mark.parametrize("instances", [8, pytest.param(50, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("instances", [5, pytest.param(50, marks=pytest.mark.soak)])
 def test_all_faults_at_once_lose_nothing_and_double_nothing(
     disturbed: Harness, proxy: FaultProxy, instances: int
 ) -> None:

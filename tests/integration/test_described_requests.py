@@ -65,7 +65,7 @@ def give_back(harness: Harness) -> None:
     harness.settle()
 
 
-SMALL = ["--max-examples", "2", "--include-tag", "instances"]
+SMALL = ["--max-examples", "1", "--include-tag", "instances"]
 WHOLE = ["--max-examples", "30"]
 
 

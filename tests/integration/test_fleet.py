@@ -9,8 +9,8 @@ from local.emulator import Emulator
 
 
 @pytest.fixture(scope="module")
-def place(emulator: Emulator) -> Place:
-    return Place(emulator.url)
+def place(emulator_over_http: Emulator) -> Place:
+    return Place(emulator_over_http.url)
 
 
 def test_a_dead_novita_gets_the_threshold_and_one_call_of_each_environment(place: Place) -> None:

@@ -9,7 +9,7 @@ from functions.shared.domain.instance.status import Status
 from tests.integration.harness import Harness
 from tests.integration.virtual_workers import WORKERS, VirtualNetwork, VirtualWorkers
 
-MANY = 30  # three times as many as there are workers
+MANY = 20  # twice as many as there are workers
 HANGING = {"timeoutMs": 60_000, "maxWaitTimeMs": 1_800_000}
 
 
@@ -67,9 +67,10 @@ def fleet(harness: Harness) -> Fleet:
     return Fleet(harness)
 
 
-def test_a_start_and_a_stop_reach_novita_at_once_though_applications_hang(fleet: Fleet) -> None:
+@pytest.mark.parametrize("hanging", [MANY, pytest.param(100, marks=pytest.mark.soak)])
+def test_a_start_and_a_stop_reach_novita_at_once_though_applications_hang(fleet: Fleet, hanging: int) -> None:
     (off, _), (on, _) = fleet.take_over("exited"), fleet.take_over("running")
-    fleet.hang(100)
+    fleet.hang(hanging)
     assert fleet.network.most_hanging == WORKERS, "all workers wait, when they meet them for the first time"
 
     fleet.operate(off, "start")

@@ -80,7 +80,11 @@ def percentile(waits: list[float], share: float) -> float:
 
 @pytest.mark.parametrize(
     ("which", "known", "events"),
-    [("20 receivers", True, PER_RECEIVER), ("50 subdomains", False, 1), ("50 ports", True, 2)],
+    [
+        ("20 receivers", True, PER_RECEIVER),
+        ("50 subdomains", False, 1),
+        pytest.param("50 ports", True, 2, marks=pytest.mark.soak),
+    ],
 )
 def test_a_minute_after_receivers_began_to_hang_all_others_are_told_within_5_seconds(
     telling: Telling, which: str, known: bool, events: int

@@ -82,7 +82,7 @@ def everybody_looks(harness: Harness, instances: list[str], seconds: float) -> N
         (1, 600.0),
         (3, 600.0),
         (30, 600.0),
-        (1, 10 * HOUR),
+        pytest.param(1, 10 * HOUR, marks=pytest.mark.soak),
         pytest.param(3, 10 * HOUR, marks=pytest.mark.soak),
         pytest.param(30, 10 * HOUR, marks=pytest.mark.soak),
     ],

@@ -18,18 +18,18 @@ def _quiet() -> Iterator[None]:
 
 
 def test_one_that_waits_is_noticed_in_seconds() -> None:
-    seen = polling.one_at_a_time(60)
+    seen = polling.one_at_a_time(30)
 
     assert seen.mean_delay <= 3
     assert seen.late_delay <= 5
     assert seen.most_calls_in_a_minute <= 30
-    assert seen.looks.told_nobody > 1000
+    assert seen.looks.told_nobody > 500
     assert seen.looks.written_by_them == 0
 
 
 @pytest.mark.parametrize(
     ("waiting", "seconds", "median", "most"),
-    [(10, 1200, 240, 3), (100, 300, 240, 3), pytest.param(1000, 80, 45, 5, marks=pytest.mark.soak)],
+    [(10, 800, 240, 3), (100, 300, 240, 3), pytest.param(1000, 80, 45, 5, marks=pytest.mark.soak)],
 )
 def test_ten_or_more_are_noticed_in_seconds_at_a_constant_price(
     waiting: int, seconds: float, median: float, most: float

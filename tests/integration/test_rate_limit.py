@@ -303,9 +303,9 @@ def test_environments_whose_clocks_differ_refuse_nobody_and_stay_below_the_limit
     harness.settle()
 
 
-def test_the_tables_own_answers_tell_the_time(emulator: Emulator) -> None:
+def test_the_tables_own_answers_tell_the_time(emulator_over_http: Emulator) -> None:
     """Against the emulator's real dates: this process's clock is half a minute ahead and nobody notices."""
-    fleet = Place(emulator.url).fleet(2)
+    fleet = Place(emulator_over_http.url).fleet(2)
     limiters = []
     for environment, skew in zip(fleet.environments, (30, -30), strict=True):
         clock = TableClock(lambda skew=skew: datetime.now(UTC) + timedelta(seconds=skew))  # type: ignore[misc]  # bound now
@@ -325,10 +325,10 @@ def test_the_tables_own_answers_tell_the_time(emulator: Emulator) -> None:
         assert 50 < (refusal.value.retry_after or 0) < 64
 
 
-def test_boto_hands_out_the_date_of_every_answer(emulator: Emulator) -> None:
+def test_boto_hands_out_the_date_of_every_answer(emulator_over_http: Emulator) -> None:
     client = boto3.client(
         "dynamodb",
-        endpoint_url=emulator.url,
+        endpoint_url=emulator_over_http.url,
         region_name="us-east-1",
         aws_access_key_id="-",
         aws_secret_access_key="-",

@@ -1,24 +1,14 @@
 """Many creates at once at the default rate limit: each is bought once, and none that came up is failed."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from functions.shared.domain.instance.status import Status
-from local.emulator import Emulator
 from tests.integration.conftest import Build
-from tests.integration.near_table import near_table
 from tests.integration.rate import most_in_a_minute
 from tests.integration.virtual_workers import VirtualWorkers
 
 MINUTE = 60.0
 BOOT_SECONDS = 120.0
-
-
-@pytest.fixture
-def emulator(emulator: Emulator) -> Iterator[Emulator]:
-    with near_table(emulator) as near:
-        yield near
 
 
 @pytest.mark.parametrize(
