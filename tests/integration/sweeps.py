@@ -117,3 +117,18 @@ def listing(
 
 def states(harness: Harness) -> list[Instance]:
     return sorted(harness.records(), key=lambda record: record.id)
+
+
+@contextmanager
+def another_accounts_key(harness: Harness) -> Iterator[None]:
+    """Put in by mistake, for a while; that account has a machine, which is not ours."""
+    other = "key-of-another-account"
+    harness.simulator.settings(accounts={other: "another"})
+    theirs = harness.simulator.put_instance(name="theirs", status="running")["id"]
+    harness.simulator.patch_instance(theirs, account="another")
+    harness.put_secret("novita", other)
+    harness.restart()
+    yield
+    harness.simulator.patch_instance(theirs, status="removed")
+    harness.put_secret("novita", "novita-key")
+    harness.restart()

@@ -10,6 +10,7 @@ from functions.shared.domain.ids import machine_name, new_instance_id
 from functions.shared.domain.instance.status import Status
 from tests.integration.conftest import Build
 from tests.integration.harness import Harness
+from tests.integration.sweeps import another_accounts_key
 from tests.integration.wire import Made
 
 LIST = "novita GET /gpu/instances"
@@ -86,6 +87,20 @@ def test_an_instance_without_a_machine_is_local(build: Build) -> None:
     assert kinds(merged) == {waiting: ("local", "consistent", "creating")}
     assert merged["sources"] == {"local": 1, "novita": 0, "merged": 0}
     harness.settle()
+
+
+def test_what_the_key_of_another_account_shows_and_lacks_is_no_answer(harness: Harness) -> None:
+    ours = bought(harness)
+    with another_accounts_key(harness):
+        answer = listed(harness)
+    harness.sweep()  # by which the right key is proven again
+
+    after = listed(harness)
+
+    assert kinds(answer) == {ours: ("local", "local-newer", "running")}
+    assert answer["stale"] is True
+    assert kinds(after) == {ours: ("merged", "consistent", "running")}
+    assert "stale" not in after
 
 
 def test_novitas_own_can_be_left_out(harness: Harness) -> None:

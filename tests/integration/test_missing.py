@@ -11,7 +11,7 @@ from functions.shared.domain.instance.status import Status
 from ops import keys
 from tests.integration.conftest import Build
 from tests.integration.harness import Harness
-from tests.integration.sweeps import live, machine_of, running
+from tests.integration.sweeps import another_accounts_key, live, machine_of, running
 from tests.integration.wire import Killed
 
 NOT_FOUND: dict[str, Any] = {"status": 400, "reason": "RESOURCE_NOT_FOUND"}
@@ -35,21 +35,6 @@ def unfindable(harness: Harness) -> Iterator[None]:
     harness.simulator.fault("garbage", path="/gpu/instances", body=empty, contentType="application/json")
     yield
     harness.simulator.clear_faults()
-
-
-@contextmanager
-def another_accounts_key(harness: Harness) -> Iterator[None]:
-    """Put in by mistake, for a while; that account has a machine, which is not ours."""
-    other = "key-of-another-account"
-    harness.simulator.settings(accounts={other: "another"})
-    theirs = harness.simulator.put_instance(name="theirs", status="running")["id"]
-    harness.simulator.patch_instance(theirs, account="another")
-    harness.put_secret("novita", other)
-    harness.restart()
-    yield
-    harness.simulator.patch_instance(theirs, status="removed")
-    harness.put_secret("novita", "novita-key")
-    harness.restart()
 
 
 def at_rest(harness: Harness, count: int) -> list[str]:
@@ -397,10 +382,32 @@ def test_a_refused_delete_is_repeated_seldom_told_once_and_its_yes_noticed_withi
         assert harness.record(one).status is Status.DELETING
     assert harness.sweep()["stuck"] == 3
     harness.simulator.clear_faults()
+    harness.simulator.clear_calls()
     harness.run(HOUR)
+    taken = harness.simulator.calls("/gpu/instance/delete")
     harness.settle()
+    assert [call["status"] for call in taken] == [200] * 3
     assert {harness.record(one).status for one in instances} == {Status.TERMINATED}
     assert live(harness) == set()
+
+
+def test_what_is_refused_is_told_of_after_ten_minutes_and_an_admin_may_release_it(harness: Harness) -> None:
+    (instance_id,) = running(harness)
+    refusal = "PREPAID_INSTANCE_NOT_SUPPORT_RELEASE"
+    harness.simulator.fault("status", "/gpu/instance/delete", status=400, reason=refusal)
+    harness.call("DELETE", f"/api/instances/{instance_id}")
+
+    harness.run(9.5 * 60)
+    early = harness.history(instance_id).count("cleanup.stuck")
+    harness.run(60)
+
+    assert (early, harness.history(instance_id).count("cleanup.stuck")) == (0, 1)
+    assert harness.sweep()["stuck"] == 1
+    released, _ = harness.call("DELETE", f"/api/instances/{instance_id}?release=true")
+    assert released == 202
+    harness.settle()
+    harness.simulator.clear_faults()
+    harness.simulator.patch_instance(machine_of(harness, instance_id), status="removed")
 
 
 def test_only_an_admin_releases_what_novita_will_not_give_back_and_only_what_is_stuck(

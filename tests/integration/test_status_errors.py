@@ -8,6 +8,7 @@ import pytest
 from functions.shared.domain.instance.status import Status
 from tests.integration.harness import Harness
 from tests.integration.stored_records import rewrite
+from tests.integration.wire import Made
 
 UNPULLABLE = "107681"
 IMAGE = "ghcr.io/ostler-demo/comfyui"  # of the template that tests use
@@ -36,6 +37,32 @@ def test_an_image_that_cannot_be_pulled_fails_within_one_poll_and_the_machine_is
     told = {event["type"]: event.get("error", {}).get("message", "") for event in events["events"]}
     assert "manifest unknown" in told["instance.machine_error"]
     assert "manifest unknown" in told["instance.failed"]
+
+
+def test_an_unpullable_image_whose_error_has_another_id_at_every_look_is_looked_at_twice(
+    harness: Harness,
+) -> None:
+    instance_id = harness.create()
+    harness.run(1)
+    (machine,) = harness.simulator.live()
+    looks: list[str] = []
+
+    def show_another(made: Made) -> None:
+        if made.name.endswith("/delete") or len(looks) > 20:
+            harness.wire.before = None
+        if made.name.startswith("novita GET /gpu/instance"):
+            looks.append(made.name)
+            wrong = {"state": "pulling", "message": f"manifest unknown, request {len(looks):x}-af"}
+            harness.simulator.patch_instance(machine["id"], status="pulling", statusError=wrong)
+
+    harness.wire.before = show_another
+    harness.settle()
+
+    record = harness.record(instance_id)
+    assert record.error is not None
+    assert (record.status, record.error.code) == (Status.FAILED, "IMAGE_PULL_FAILED")
+    assert len(looks) <= 3  # or a sweep's list showed it first
+    assert harness.simulator.live() == []
 
 
 def test_a_registry_that_is_down_is_waited_for_and_shown(harness: Harness) -> None:

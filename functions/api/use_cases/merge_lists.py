@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from functions.shared.stores.instances import Instances
     from functions.shared.stores.last_sweep import LastSweep
     from functions.shared.stores.last_used import LastUsed
+    from functions.shared.stores.machines import KeyTrust
     from functions.shared.stores.recent_outage import RecentOutage
 
 _KEY = "merged"
@@ -56,6 +57,7 @@ class MergeLists:
     repair: Repair
     cache: SharedCache
     recent_outage: RecentOutage
+    key_trust: KeyTrust
     cursors: Cursors
     deployment: Callable[[], str]
     policy: Policy
@@ -117,7 +119,7 @@ class MergeLists:
     def _fetched(self, sync: bool) -> MergedList:
         with ThreadPoolExecutor(2) as pool:
             here = pool.submit(copy_context().run, self._timed, self.instances.not_terminated)
-            there = pool.submit(copy_context().run, self._timed, self._listed)
+            there = pool.submit(copy_context().run, self._timed, self._believed)
         (records, local_time), (listed, novita_time) = here.result(), there.result()
         began = self.stopwatch()
         merged = self._merged(records, listed, sync)
@@ -149,6 +151,14 @@ class MergeLists:
     def _timed(self, work: Callable[[], Any]) -> tuple[Any, int]:
         began = self.stopwatch()
         return work(), _milliseconds(self.stopwatch() - began)
+
+    def _believed(self) -> ListSnapshot | None:
+        """What another account's key shows, and lacks, is no answer."""
+        listed = self._listed()
+        if listed is None or self.key_trust.believes(listed.key_version):
+            return listed
+        logger.warning("merged without novita", code="NOVITA_AUTHENTICATION_FAILED")
+        return None
 
     def _listed(self) -> ListSnapshot | None:
         """None where Novita cannot be asked."""

@@ -226,18 +226,20 @@ def _left(until: datetime | None, now: datetime) -> float:
 
 # What a call to Novita is for decides whose share of the rate limit it uses: stops, deletes and probes of a
 # circuit; looks at machines that bill; purchases, starts and what they read; what POST checks before it
-# accepts a create; what else callers read; how busy GPUs are.
-SlotClass = Literal["ends", "looks", "work", "lookups", "callers", "metrics"]
+# accepts a create; what else callers read; how busy GPUs are; stops and deletes that Novita has refused.
+SlotClass = Literal["ends", "looks", "work", "lookups", "callers", "metrics", "refused"]
 
 SECOND = 1000
 MINUTE = 60 * SECOND
 TICK = SECOND // 2  # grants are counted together that may be used until the end of the same half second
 
 # In the order of their claims: see `SlotWindow.claim`.
-CLASSES: tuple[SlotClass, ...] = ("ends", "looks", "work", "lookups", "callers", "metrics")
-# Reads that a caller waits for, or that can wait. They have a bound and no pace, so that they use up nobody
+CLASSES: tuple[SlotClass, ...] = ("ends", "looks", "work", "lookups", "callers", "metrics", "refused")
+# Reads that a caller waits for, and what can wait. They have a bound and no pace, so that they use up nobody
 # else's.
-BOUNDED: frozenset[SlotClass] = frozenset({"lookups", "callers", "metrics"})
+BOUNDED: frozenset[SlotClass] = frozenset({"lookups", "callers", "metrics", "refused"})
+
+ENDS: frozenset[SlotClass] = frozenset({"ends", "refused"})
 
 # After a burst, what is left of the minute is used up faster than evenly by so much: all of it is used, and
 # still there is no time in which nothing goes out.
@@ -275,10 +277,10 @@ class SlotLimits:
         normal = part(98)
         everything = max(normal, per_minute * 104 // 100)
         share: dict[SlotClass, int] = {"ends": part(10), "looks": part(30), "lookups": part(5)}
-        share |= {"callers": 0, "metrics": 0}
+        share |= {"callers": 0, "metrics": 0, "refused": part(1)}  # one that bills is asked for all the same
         share["work"] = max(1, normal - sum(share.values()))
         most: dict[SlotClass, int] = {"lookups": part(20), "callers": part(20)}
-        most["metrics"] = max(1, per_minute // 10)
+        most["metrics"] = most["refused"] = max(1, per_minute // 10)
         return cls(
             normal=normal,
             everything=everything,
@@ -412,7 +414,7 @@ class SlotWindow:
 
     def _pause_end(self, kind: SlotClass) -> int:
         longest = round(LONGEST_PAUSE_OF_ENDS_SECONDS * SECOND)
-        return min(self.paused_until, self.paused_at + longest) if kind == "ends" else self.paused_until
+        return min(self.paused_until, self.paused_at + longest) if kind in ENDS else self.paused_until
 
     def _ahead(self, ask: SlotRequest, limits: SlotLimits, by: int | None = None) -> int:
         """How many wait with a better claim, or came before; of those who ask again by then."""

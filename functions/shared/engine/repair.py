@@ -170,9 +170,14 @@ class Repair:
         """Only what is, at this very moment, a machine with our mark and nobody's."""
         if not self._still_ours(marked):
             return False
-        owned = partial(self._owned, marked)
+        owned, known = partial(self._owned, marked), self.orphans.known(marked.machine.id)
         try:
-            self.novita.delete(marked.machine.id, within=self.budget.to_repair_after(), unless=owned)
+            self.novita.delete(
+                marked.machine.id,
+                within=self.budget.to_repair_after(),
+                unless=owned,
+                refused_before=bool(known and known.refusal),
+            )
         except (NovitaForNow, NovitaRefused) as error:
             logger.warning("orphan not deleted", novita_id=marked.machine.id, code=error.code)
             if isinstance(error, NovitaRefused) and not isinstance(error, MachineNotFound):

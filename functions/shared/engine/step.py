@@ -51,6 +51,7 @@ from functions.shared.domain.instance.observations import (
     UseRead,
     WriteOffPurchase,
 )
+from functions.shared.domain.instance.outcomes import refusal_of
 from functions.shared.domain.instance.progress import PURCHASES_PAUSED, booting
 from functions.shared.domain.instance.record import Action, Event, Instance, PurchaseOutcome, Queue
 from functions.shared.domain.instance.recovery import superseded
@@ -335,11 +336,12 @@ class StepCalls:
             decision = self._intend(decision)
             before = decision.count_attempt(call.action, -1)
         anothers = partial(self._owned_by_another, decision, call.machine_id)
+        refused = refusal_of(decision.record, call) is not None
         acts: dict[Action, Callable[..., None]] = {
             Action.START: self.novita.start,
             Action.RESTART: self.novita.restart,
-            Action.STOP: self.novita.stop,
-            Action.DELETE: partial(self.novita.delete, unless=anothers),
+            Action.STOP: partial(self.novita.stop, refused_before=refused),
+            Action.DELETE: partial(self.novita.delete, unless=anothers, refused_before=refused),
         }
         try:
             acts[call.action](call.machine_id, within=self.budget.to_call())
@@ -357,7 +359,7 @@ class StepCalls:
         except OutcomeUnclear as error:  # a restart, perhaps made
             return decision, CallUnclear(error.fault, call, error.retry_after)
         except NotNow as error:  # it was not sent, or not taken: no attempt
-            return before, postponed(error)
+            return before, replace(postponed(error), act=call)
         except NovitaForNow as error:
             return decision, postponed(error)
         return decision, ActionTaken(call, self.clock())

@@ -147,7 +147,7 @@ class Attempts:
 
     def _slot_class(self, call: NovitaCall) -> SlotClass:
         if call.must_pass:
-            return "ends"
+            return "refused" if call.refused_before else "ends"
         return "work" if call.buys or call.acts else call.reads_as or self._reads_as()
 
     def _permit(self, call: NovitaCall, until: float) -> Permit:

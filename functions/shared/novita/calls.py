@@ -112,6 +112,7 @@ class NovitaCall:
     circuit: CircuitName = "reads"
     repeat: Repeat = Repeat.FREELY
     must_pass: bool = False  # goes out while the circuit is open, and uses the slots kept for it
+    refused_before: bool = False  # so that it uses few slots, whoever else is refused
     machine_id: str = ""  # whose absence a not-found means
     # Asked right before each attempt is sent, with its slot in hand: whose the machine is may have changed.
     unless: Callable[[], bool] | None = field(default=None, repr=False, compare=False)

@@ -94,6 +94,7 @@ def entries(
 T = TypeVar("T")
 
 SMALL_PAGES_SECONDS = 300.0  # after a list that failed
+REFUSED_SLOT_WAIT = 1.0  # seconds
 
 
 def _utc_now() -> datetime:
@@ -363,15 +364,17 @@ class Novita:
     def start(self, machine_id: str, *, within: float) -> None:
         self._attempts.make(_act("start", machine_id), within)
 
-    def stop(self, machine_id: str, *, within: float) -> None:
-        self._attempts.make(_act("stop", machine_id, must_pass=True), within)
+    def stop(self, machine_id: str, *, within: float, refused_before: bool = False) -> None:
+        self._attempts.make(_end("stop", machine_id, refused_before), within)
 
     def restart(self, machine_id: str, *, within: float) -> None:
         self._attempts.make(_act("restart", machine_id, repeat=Repeat.IF_UNSENT), within)
 
-    def delete(self, machine_id: str, *, within: float, unless: Callable[[], bool]) -> None:
+    def delete(
+        self, machine_id: str, *, within: float, unless: Callable[[], bool], refused_before: bool = False
+    ) -> None:
         """`unless`: it is another's by now, which is asked right before each attempt."""
-        call = _act("delete", machine_id, must_pass=True)
+        call = _end("delete", machine_id, refused_before)
         self._attempts.make(replace(call, unless=unless), within)
 
     def _page(self, number: int, size: int, name: str | None, within: float) -> ListPage[Machine]:
@@ -404,9 +407,14 @@ def _show(machine_id: str) -> NovitaCall:
     return NovitaCall(f"show machine {machine_id}", "GET", "/gpu/instance", query, machine_id=machine_id)
 
 
-def _act(
-    action: str, machine_id: str, *, must_pass: bool = False, repeat: Repeat = Repeat.FREELY
-) -> NovitaCall:
+def _end(action: str, machine_id: str, refused_before: bool) -> NovitaCall:
+    """What is asked again does not wait for a slot: many such would take all workers."""
+    slot_wait = REFUSED_SLOT_WAIT if refused_before else inf
+    call = _act(action, machine_id)
+    return replace(call, must_pass=True, refused_before=refused_before, slot_wait=slot_wait)
+
+
+def _act(action: str, machine_id: str, *, repeat: Repeat = Repeat.FREELY) -> NovitaCall:
     return NovitaCall(
         f"{action} machine {machine_id}",
         "POST",
@@ -414,6 +422,5 @@ def _act(
         body={"instanceId": machine_id},
         circuit="actions",
         repeat=repeat,
-        must_pass=must_pass,
         machine_id=machine_id,
     )

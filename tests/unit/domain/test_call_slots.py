@@ -100,6 +100,22 @@ def test_beyond_their_tenth_stops_and_deletes_wait_like_others() -> None:
     assert delay(full, "ends") > 55
 
 
+def test_what_novita_has_refused_uses_a_tenth_and_nobody_elses_room() -> None:
+    number, window = go_at_once(SlotWindow(), "refused")
+
+    assert number == 10
+    assert delay(window, "refused") > 55
+    assert go_at_once(window, "work")[0] == 20
+    assert go_at_once(window, "ends")[0] == 10 + 20
+
+
+def test_what_novita_has_refused_is_asked_for_once_a_minute_whatever_else_is_wanted() -> None:
+    busy = waiting(send(SlotWindow(), "work", 60), "work", "create")
+
+    assert delay(busy, "refused") == 0
+    assert delay(send(busy, "refused", 1), "refused") > 0
+
+
 def test_looks_that_wait_go_before_purchases_until_they_have_their_share() -> None:
     full = send(SlotWindow(), "work", 97)
     under, over = (waiting(send(full, "looks", has), "looks", "theirs") for has in (1, 30))
@@ -182,6 +198,12 @@ def test_nobody_goes_during_a_pause(kind: SlotClass) -> None:
 
     assert delay(paused, kind) == 20
     assert delay(paused, kind, NOW + 20 * SECOND) == 0
+
+
+def test_a_pause_keeps_what_novita_has_refused_for_no_longer_than_other_ends() -> None:
+    paused = SlotWindow().pause(exactly(NOW), 3600 * SECOND)
+
+    assert delay(paused, "refused") == delay(paused, "ends") < 60
 
 
 def test_a_pause_keeps_stops_and_deletes_for_less_than_a_minute_however_often_it_is_renewed() -> None:

@@ -47,7 +47,9 @@ class Deaf:
         self.given: list[float] = []
 
     def __getattr__(self, _: str) -> Any:
-        def fail(machine_id: str, *, within: float, unless: Callable[[], bool] | None = None) -> None:
+        def fail(
+            machine_id: str, *, within: float, unless: Callable[[], bool] | None = None, **_: Any
+        ) -> None:
             if unless and unless():
                 raise NoLongerOurs(machine_id)
             self.given.append(within)

@@ -30,7 +30,7 @@ from functions.shared.domain.instance.observations import (
     UnknownMachine,
     UseRead,
 )
-from functions.shared.domain.instance.progress import check_time, postpone, proceed
+from functions.shared.domain.instance.progress import check_time, proceed
 from functions.shared.domain.instance.record import Instance
 
 
@@ -80,7 +80,7 @@ def _learn(decision: Decision, observation: Observation) -> Decision:
         case CallUnclear():
             return outcomes.call_unclear(decision, observation)
         case CallPostponed():
-            return postpone(decision, observation.fault, observation.wait_seconds)
+            return outcomes.call_postponed(decision, observation)
         case HealthChecked():
             return outcomes.health_checked(decision, observation)
         case RoundHeld():

@@ -97,7 +97,8 @@ def has_addresses(machine: Machine, *, expected: bool) -> bool:
 
 @dataclass(frozen=True)
 class ShownError:
-    """What Novita says is wrong with a machine, and since when it has said so at every look."""
+    """What Novita says is wrong with a machine, and since when it has said so at every look: in these words,
+    or in others if neither can mend itself."""
 
     text: str
     since: datetime  # when the first of these looks was begun

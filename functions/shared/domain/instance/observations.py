@@ -213,6 +213,7 @@ class CallPostponed:
 
     fault: Fault
     wait_seconds: float | None = None  # None: as long as between two looks
+    act: Act | None = None  # for which there was no slot
 
 
 @dataclass(frozen=True)

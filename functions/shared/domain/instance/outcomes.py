@@ -10,13 +10,14 @@ from functions.shared.domain.instance.decision import Decision
 from functions.shared.domain.instance.health import HealthCheck
 from functions.shared.domain.instance.observations import (
     Act,
+    CallPostponed,
     CallRefused,
     CallUnclear,
     HealthChecked,
     Look,
 )
 from functions.shared.domain.instance.progress import fail, give_up_restart, leave_as_it_was, postpone
-from functions.shared.domain.instance.record import Action, Queue, Refusal
+from functions.shared.domain.instance.record import Action, Instance, Queue, Refusal
 from functions.shared.domain.instance.sightings import found, ready
 from functions.shared.domain.instance.status import Status
 
@@ -74,27 +75,50 @@ def call_refused(decision: Decision, refusal: CallRefused) -> Decision:
 
 def _refused_end(decision: Decision, act: Act, refused: CallRefused) -> Decision:
     """It may go on costing money, so Novita is asked again, after waits that grow; a look tells whether it is
-    done already, where the refusal leaves that open. Somebody has to know if it stays so."""
-    task, operation = decision.record.cleanup.task(act.machine_id), decision.record.operation
-    known = task.refusal if task else operation.refusal if operation else None
-    noted = refused_again(known, decision.now, decision.policy.poll)
+    done already, where the refusal leaves that open."""
+    noted = refused_again(refusal_of(decision.record, act), decision.now, decision.policy.poll)
+    decision = _note_refusal(decision.change(waiting=refused.fault), act, noted, refused.fault)
+    return decision.ask(Look(act.machine_id)) if refused.wrong_state else decision
+
+
+def call_postponed(decision: Decision, postponed: CallPostponed) -> Decision:
+    """Of what Novita refuses, few are asked for at a time: one that finds no room is refused still."""
+    act, now, poll = postponed.act, decision.now, decision.policy.poll
+    known = refusal_of(decision.record, act) if act else None
+    if act is None or known is None:
+        return postpone(decision, postponed.fault, postponed.wait_seconds)
+    stuck = known.announced or now - known.since >= _STUCK_AFTER
+    noted, why = replace(known, again_at=now + poll, announced=stuck), decision.record.waiting
+    return _note_refusal(decision, act, noted, why or postponed.fault)
+
+
+def refusal_of(record: Instance, act: Act) -> Refusal | None:
+    if task := record.cleanup.task(act.machine_id):
+        return task.refusal
+    return record.operation.refusal if record.operation and act.action is record.pending else None
+
+
+def _note_refusal(decision: Decision, act: Act, noted: Refusal, why: Fault) -> Decision:
+    """Somebody has to know if it stays so."""
+    task, known = decision.record.cleanup.task(act.machine_id), refusal_of(decision.record, act)
     if task:
         decision = decision.with_task(replace(task, refusal=noted, checked_at=decision.step))
     else:
         decision = decision.change_operation(refusal=noted)
     if act.machine_id == decision.record.machine.id:
         decision = decision.change_machine(looked_at=decision.step)
-    decision = decision.change(waiting=refused.fault)
-    if noted.announced and not (known and known.announced):
-        decision = decision.add_event("cleanup.stuck", refused.fault.code, refused.fault)
-    return decision.ask(Look(act.machine_id)) if refused.wrong_state else decision
+    if not noted.announced or (known and known.announced):
+        return decision
+    return decision.add_event("cleanup.stuck", why.code, why)
 
 
 def refused_again(known: Refusal | None, now: datetime, poll: timedelta) -> Refusal:
     """The next wait is twice as long, and after ten minutes it is to be announced."""
     count, since = (known.count + 1, known.since) if known else (1, now)
     wait = min(poll * 2 ** min(count - 1, 20), max(_LONGEST_REFUSAL_WAIT, poll))
-    return Refusal(since, count, now + wait, now - since >= _STUCK_AFTER)
+    stuck_at = since + _STUCK_AFTER
+    again_at = now + wait if now >= stuck_at else min(now + wait, stuck_at)
+    return Refusal(since, count, again_at, now >= stuck_at)
 
 
 def call_unclear(decision: Decision, unclear: CallUnclear) -> Decision:

@@ -124,9 +124,12 @@ def _tell_notice(decision: Decision, machine: Machine, began: datetime) -> Decis
 
 
 def _shown_error(machine: Machine, known: ShownError | None, began: datetime) -> ShownError | None:
+    """Of what cannot mend itself the words may differ at every look, by a request's id or a time."""
     if not machine.error:
         return None
-    return known if known and known.text == machine.error else ShownError(machine.error, began)
+    shown = ShownError(machine.error, began)
+    lasts = known and (known.text == shown.text or (known.for_good and shown.for_good))
+    return replace(shown, since=known.since) if known and lasts else shown
 
 
 def _tell_error(decision: Decision, began: datetime) -> Decision:

@@ -186,22 +186,41 @@ ENDING = [
 def test_a_refused_end_is_asked_for_again_after_waits_that_grow_and_told_of_once(
     record: Instance, action: Action
 ) -> None:
-    now, calls, told = NOW, 0, []
+    now, calls, told = NOW, 0, list[tuple[str, datetime]]()
     while now < NOW + timedelta(hours=24):
         asked = decide(record, Tick(), now, POLICY)
         if asked.call:
             assert asked.call == Act(action, OWN)
             calls += 1
             asked = decide(asked.record, CallRefused(NO, Act(action, OWN)), now, POLICY, step=asked.step)
-            told += [event.type for event in asked.events]
+            told += [(event.type, now) for event in asked.events]
         record = asked.record
         assert record.next_check_at is not None
         assert timedelta() < record.next_check_at - now <= timedelta(hours=1)
         now = record.next_check_at
 
     assert calls <= 40
-    assert told == ["cleanup.stuck"]
+    assert told == [("cleanup.stuck", NOW + timedelta(minutes=10))]
     assert record.stuck
+
+
+@pytest.mark.parametrize(("record", "action"), ENDING)
+def test_a_refused_end_that_finds_no_slot_is_refused_still_and_told_of_after_ten_minutes(
+    record: Instance, action: Action
+) -> None:
+    act, crowded = Act(action, OWN), Fault("RATE_LIMIT_EXCEEDED", "No call is free")
+    record = decide(record, CallRefused(NO, act), NOW, POLICY).record
+    told = []
+    for seconds in range(30, 660, 30):
+        asked = decide(record, Tick(), after(seconds), POLICY)
+        assert asked.call == act
+        no_slot = CallPostponed(crowded, 3.0, act)
+        put_off = decide(asked.record, no_slot, after(seconds), POLICY, step=asked.step)
+        record = put_off.record
+        told += [(event.type, event.error, event.at) for event in put_off.events]
+        assert (record.waiting, record.next_check_at) == (NO, after(seconds + 30))
+
+    assert told == [("cleanup.stuck", NO, after(600))]
 
 
 @pytest.mark.parametrize(("record", "action"), ENDING)

@@ -129,6 +129,25 @@ def test_an_error_for_good_is_looked_at_again_at_once_and_then_fails_the_boot() 
     assert call_once_stored(second) == Act(Action.DELETE, OWN)
 
 
+def test_an_error_for_good_whose_words_differ_at_every_look_fails_the_boot_at_the_second() -> None:
+    first = show(starting(), "pulling", f"{GONE}, trace a81f")
+    second = show(first.record, "pulling", f"{GONE}, trace c0de", after(0.1))
+
+    assert first.call == Look(OWN)
+    assert second.record.status is Status.FAILED
+    assert second.record.error is not None
+    assert "trace c0de" in second.record.error.message
+
+
+def test_an_error_that_may_mend_and_becomes_one_for_good_is_looked_at_once_more() -> None:
+    busy = show(starting(), "pulling", "pull image: unexpected status 503")
+    first = show(busy.record, "pulling", "pull image: unexpected status 404", after(30))
+    second = show(first.record, "pulling", "pull image: unexpected status 404", after(30.1))
+
+    assert (first.record.status, first.call) == (Status.STARTING, Look(OWN))
+    assert second.record.status is Status.FAILED
+
+
 def test_an_error_for_good_that_is_gone_at_the_second_look_ends_nothing() -> None:
     first = show(starting(), "pulling", GONE)
     second = show(first.record, "pulling", "", after(0.1))
