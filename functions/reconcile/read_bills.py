@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from functions.reconcile.turns import is_turn
@@ -12,9 +13,10 @@ from functions.shared.domain.errors import CallerError, NovitaForNow, NovitaRefu
 from functions.shared.domain.instance.fleet import Fleet
 from functions.shared.domain.instance.record import Instance
 from functions.shared.domain.instance.status import Status
-from functions.shared.domain.money.bills import Bill, counted, settled_days
+from functions.shared.domain.money.bills import Bill, BillsRead, counted, settled_days
 from functions.shared.domain.money.ledger import Line, Span
 from functions.shared.platform.observability import BILLS_DIFFER, correlated, logger, measure
+from functions.shared.stores.bills import read_bills
 from functions.shared.stores.table import TABLE_FAILED, UNREADABLE
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ class ReadBills:
             logger.warning("bills not read", error=type(error).__name__)
 
     def _read_due(self) -> None:
+        """The calls are what is counted: an instance may have had many machines."""
         now, left = self.clock(), max(1, self.novita_rate_limit // _SHARE)
         for overdue in self.due.overdue("bill", now, left):
             if left <= 0 or not self.budget.may_repair():
@@ -66,28 +69,39 @@ class ReadBills:
                 continue
             if record is not None:
                 with correlated(record.correlation_id, instance_id=record.id):
-                    left -= self._read(record, now)
+                    left -= self._read(record, read_bills(claimed), now, left)
 
-    def _read(self, record: Instance, now: datetime) -> int:
-        """How many calls it took."""
+    def _read(self, record: Instance, known: BillsRead, now: datetime, most: int) -> int:
+        """How many calls it took. What is left over, or could not be read, is asked for later: of the others
+        it is known that they were."""
         lines = [*self.ledger_lines.of(record.id), *record.ledger.open_lines(now)]
-        asked = list(_machines(record, lines, now))
-        found: list[Bill] = []
-        for machine_id, span in asked:
+        lacking = list(_machines(record, lines, known, now))
+        tried = lacking[:most]
+        read = list(self._ask(tried))
+        if tried and not read:
+            return len(tried)
+        found = [bill for one in read if (bill := _bill(lines, *one))]
+        for bill in found:
+            if bill.differs:
+                self._tell(record, bill, now)
+        known = known.add(found, {machine_id: span.end for machine_id, span, _ in read})
+        next_at = self._next_at(record, now) if tried == lacking else now
+        self.bills.keep(record.id, known, now, next_at if len(read) == len(tried) else now + _ASK_AGAIN)
+        return len(tried)
+
+    def _ask(self, machines: Iterable[tuple[str, Span]]) -> Iterator[tuple[str, Span, Decimal | None]]:
+        """Without those that could not be read: one must not hide the others."""
+        for machine_id, span in machines:
             try:
-                usd = self.novita.bill(machine_id, span.begin, span.end, within=self.budget.to_repair_after())
+                within = self.budget.to_repair_after()
+                yield machine_id, span, self.novita.bill(machine_id, span.begin, span.end, within=within)
             except (NovitaForNow, NovitaRefused, CallerError) as error:
                 logger.info("bill not read", novita_id=machine_id, code=error.code)
-                return len(asked)
-            if usd is not None:  # else it is not made yet
-                ours = counted(lines, machine_id, span)
-                found.append(Bill(machine_id, span.begin, span.end, usd, ours))
-        for bill in self.bills.keep(record.id, found, now, self._next_at(record, now)):
-            logger.warning(
-                "bill differs", novita_id=bill.machine_id, billed=str(bill.usd), ours=str(bill.ours)
-            )
-            measure(BILLS_DIFFER)
-        return len(asked)
+
+    def _tell(self, record: Instance, bill: Bill, now: datetime) -> None:
+        logger.warning("bill differs", novita_id=bill.machine_id, billed=str(bill.usd), ours=str(bill.ours))
+        self.bills.tell(record.id, bill, now)
+        measure(BILLS_DIFFER)
 
     def _next_at(self, record: Instance, now: datetime) -> datetime | None:
         """None after the last: its last day is settled."""
@@ -95,10 +109,21 @@ class ReadBills:
         return None if ended and now - record.updated_at > 2 * _DAY else now + _DAY
 
 
-def _machines(record: Instance, lines: list[Line], now: datetime) -> Iterator[tuple[str, Span]]:
+def _machines(
+    record: Instance, lines: list[Line], known: BillsRead, now: datetime
+) -> Iterator[tuple[str, Span]]:
+    """Those whose bill is lacking, the newest first."""
     ended = dict(record.ledger.ended)
-    for machine_id in dict.fromkeys(line.machine_id for line in lines):
-        released_at = ended.get(machine_id) if machine_id in record.cleanup.released else None
+    for machine_id in dict.fromkeys(line.machine_id for line in reversed(lines)):
+        ended_at = ended.get(machine_id)
+        released_at = ended_at if machine_id in record.cleanup.released else None
         span = settled_days(lines, machine_id, now, imported=record.imported, released_at=released_at)
-        if span:
+        if span and known.lacks(machine_id, span, ended_at, now):
             yield machine_id, span
+
+
+def _bill(lines: list[Line], machine_id: str, span: Span, usd: Decimal | None) -> Bill | None:
+    """None: it is not made yet."""
+    if usd is None:
+        return None
+    return Bill(machine_id, span.begin, span.end, usd, counted(lines, machine_id, span))

@@ -35,13 +35,15 @@ class SumCosts:
     budget: TimeBudget
     sweep_at_once: int
 
-    def __call__(self, fleet: Fleet) -> None:
-        """Never worth a failure of the sweep itself: the next one sums anew."""
+    def __call__(self, fleet: Fleet) -> bool:
+        """Whether today's sums are new. Never worth a failure of the sweep itself: the next one sums anew."""
+        summed = False
         try:
-            self._sum(fleet)
+            summed = self._sum(fleet)
             self._book_days(fleet)
         except TABLE_FAILED as error:
             logger.warning("costs not summed", error=type(error).__name__)
+        return summed
 
     def _book_days(self, fleet: Fleet) -> None:
         """Days that are over, of what is at rest; what is on the move books them with its next step."""
@@ -54,14 +56,16 @@ class SumCosts:
             if record.at_rest:
                 self.steps.store(Decision(record, now, self.policy, now))
 
-    def _sum(self, fleet: Fleet) -> None:
+    def _sum(self, fleet: Fleet) -> bool:
         now = self.clock()
         known = {one.id: one for one in fleet}
-        for day in self._days(now, large=len(fleet) > self.sweep_at_once):
+        days = self._days(now, large=len(fleet) > self.sweep_at_once)
+        for day in days:
             if not self.budget.may_repair():
-                return
+                return False
             sums = sum_day(day, self.cost_sums.booked(day), known, self.clock())
             self.cost_sums.write(day, sums, now, stamp=day != now.date() - _DAY)
+        return now.date() in days
 
     def _days(self, now: datetime, *, large: bool) -> list[date]:
         """Today's last: it says that all is done. Of a large fleet the day before is left to the next sweep:

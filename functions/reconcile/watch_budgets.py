@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from functions.reconcile.turns import is_turn
 from functions.shared.domain.instance.decide import decide
 from functions.shared.domain.instance.decision import Policy, leave_to_its_step
 from functions.shared.domain.instance.fleet import Fleet, FleetSummary
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from functions.shared.stores.cost_sums import CostSums
     from functions.shared.stores.instances import Instances
 
-_IDLE = 5  # sweeps from one look to the next, while nothing costs anything
-
 
 @dataclass(frozen=True)
 class WatchBudgets:
@@ -38,18 +36,18 @@ class WatchBudgets:
     clock: Callable[[], datetime]
     budget: TimeBudget
 
-    def __call__(self, fleet: Fleet) -> None:
-        """Never worth a failure of the sweep itself: the next one looks again."""
+    def __call__(self, fleet: Fleet, *, summed: bool) -> None:
+        """Never worth a failure of the sweep itself: the next one looks again. While nothing costs anything,
+        only where this sweep has `summed` anew: what is booked last is in those sums."""
         try:
-            self._watch(fleet)
+            if fleet or summed:
+                self._watch(fleet)
         except TABLE_FAILED as error:
             logger.warning("budgets not judged", error=type(error).__name__)
 
     def _watch(self, fleet: Fleet) -> None:
         """Whenever the sums are new, which is every few minutes, or a budget is."""
         now = self.clock()
-        if not fleet and not is_turn(now, _IDLE):  # what is booked late is told late
-            return
         known = self.budgets.all()
         if not known:
             self._judge(fleet, [], now)  # of those that were taken away
@@ -57,14 +55,21 @@ class WatchBudgets:
         as_of = self.cost_sums.summed_at(now.date())
         if as_of is None or self.budgets.is_judged(as_of):
             return
-        spent = {budget: self.budgets.spent(budget, now) for budget in known}
-        for budget, usd in spent.items():
-            self.budgets.tell(budget, usd, now)
-        passed = [budget for budget, usd in spent.items() if budget.passed(usd)]
+        passed = [budget for budget in known if self._is_passed(budget, now)]
         if passed:
             measure(BUDGETS_PASSED, len(passed))
         if self._judge(fleet, [one for one in passed if one.action is BudgetAction.STOP], now):
             self.budgets.judged(as_of)
+
+    def _is_passed(self, budget: Budget, now: datetime) -> bool:
+        """In the present period, which comes last; what was reached before it is told as well."""
+        spent = Decimal()
+        for period in budget.judged_periods(now):
+            spent = self.budgets.spent(budget, period)
+            news = self.budgets.tell(budget, period, spent)
+            if news and period.ends_at <= now and budget.passed(spent):
+                measure(BUDGETS_PASSED)
+        return budget.passed(spent)
 
     def _judge(self, fleet: Fleet, stopping: list[Budget], now: datetime) -> bool:
         """Whether all were looked at; what has a step of its own under way is looked at next time."""

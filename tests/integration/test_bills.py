@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from functions.shared.platform.observability import BALANCE_LOW
+from functions.shared.platform.observability import BALANCE_LOW, BILLS_DIFFER
 from tests.integration.conftest import Build, Measured
 from tests.integration.harness import Harness
 from tests.integration.sweeps import events
+from tests.integration.wire import Killed, Made
 
 NOON = datetime(2031, 5, 14, 12, 0, tzinfo=UTC)
 DAY = 86_400.0
@@ -131,7 +132,7 @@ def test_what_novita_billed_before_an_import_and_after_a_release_is_no_differenc
     assert status == 202
     assert abs(float(billed["totalUsd"]) - float(billed["oursUsd"])) < 0.01
     assert billed["from"] == "2031-05-15T00:00:00.000Z"
-    assert reads(harness) >= 3
+    assert reads(harness) == 1, "of the day between them"
     assert cost(harness, instance_id)["billed"]["through"] == "2031-05-16T00:00:00.000Z"
     assert events(harness, "cost.differs") == []
     harness.simulator.patch_instance(made["id"], status="removed")
@@ -167,6 +168,104 @@ def test_bills_take_no_more_than_a_twentieth_of_the_rate_limit(build: Build) -> 
     harness.advance(60)
     harness.sweep()
     assert reads(harness) == 8
+
+
+def replaced(build: Build, times: int) -> tuple[Harness, str]:
+    """An instance whose machine was taken away so many times, with two calls for bills in a minute."""
+    harness = build(NOVITA_RATE_LIMIT="40")
+    harness.begin(NOON)
+    harness.simulator.settings(removedVisibleSeconds=600)
+    again = {"action": "replace", "replaceAfter": "1m", "maxRecoveries": 100}
+    instance_id = harness.create(onReclaim=again, gpuNum=4)
+    harness.run(60)
+    for _ in range(times):
+        harness.simulator.reclaim(
+            harness.record(instance_id).machine.id or "", notice=False, noRoomSeconds=DAY
+        )
+        harness.advance(130)
+        harness.sweep()
+        harness.settle()
+    assert len({one["id"] for one in harness.simulator.instances()}) == times + 1
+    harness.advance(DAY)
+    harness.wire.calls.clear()
+    return harness, instance_id
+
+
+def asked(harness: Harness) -> list[str]:
+    """The machines whose bills were asked for since the last time."""
+    found = [made.params["ownerId"] for made in harness.wire.calls if made.name == BILL]
+    harness.wire.calls.clear()
+    return found
+
+
+def sweep(harness: Harness) -> list[str]:
+    harness.advance(60)
+    harness.sweep()
+    return asked(harness)
+
+
+def test_an_instance_with_many_machines_takes_its_share_of_the_calls_and_is_read_whole(build: Build) -> None:
+    harness, instance_id = replaced(build, 4)
+
+    found = [sweep(harness) for _ in range(4)]
+
+    assert [len(one) for one in found] == [2, 2, 1, 0]
+    assert len({machine for one in found for machine in one}) == 5
+    assert found[0][0] == harness.record(instance_id).machine.id, "what runs comes first"
+    billed = cost(harness, instance_id)["billed"]
+    assert abs(float(billed["totalUsd"]) - float(billed["oursUsd"])) < 0.01
+    harness.advance(DAY)
+    found = [sweep(harness) for _ in range(3)]
+    assert [len(one) for one in found] == [2, 2, 1], "once more: a bill may be late"
+    harness.advance(DAY)
+    assert [sweep(harness) for _ in range(2)] == [[harness.record(instance_id).machine.id], []]
+    assert float(cost(harness, instance_id)["billed"]["totalUsd"]) > float(billed["totalUsd"]) + 2 * 17
+
+
+def test_a_machine_whose_bill_is_refused_hides_no_other_ones(build: Build) -> None:
+    harness, instance_id = replaced(build, 2)
+    newest, *older = sweep(harness)
+    harness.simulator.fault("status", path="/billing/bill/list", match_query=newest, status=400)
+    harness.advance(DAY)
+
+    found = [sweep(harness) for _ in range(3)]
+
+    assert found[0] == [newest, *older]
+    assert newest not in found[1]
+    harness.advance(3600)
+    assert newest in sweep(harness)
+    assert float(cost(harness, instance_id)["billed"]["totalUsd"]) > 1
+    harness.simulator.clear_faults()
+
+
+@pytest.mark.parametrize("call", ["PutItem bill/event", "PutItem bill/bill"])
+@pytest.mark.parametrize("after", [False, True])
+def test_a_sweep_that_dies_loses_no_difference_and_tells_it_once(
+    harness: Harness, measured: Measured, call: str, after: bool
+) -> None:
+    harness.simulator.settings(billFactor=1.5)
+    running(harness, gpuNum=4)
+    harness.advance(DAY)
+    metrics = measured(harness)
+
+    def die(made: Made) -> None:
+        if made.name == call:
+            harness.wire.before = harness.wire.after = None
+            raise Killed
+
+    if after:
+        harness.wire.after = die
+    else:
+        harness.wire.before = die
+    harness.sweep()
+    assert harness.wire.before is harness.wire.after is None, "it has died there"
+    harness.advance(3700)
+    harness.sweep()
+    harness.deliver()
+
+    assert len(events(harness, "cost.differs")) == 1
+    kept = call == "PutItem bill/bill" and after
+    assert kept or metrics.of(BILLS_DIFFER.name)
 
 
 def test_a_balance_below_a_day_of_the_present_rate_is_measured(harness: Harness, measured: Measured) -> None:

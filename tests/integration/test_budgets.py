@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from functions.shared.domain.instance.status import Status
+from functions.shared.platform.observability import BUDGETS_PASSED
 from ops import keys
-from tests.integration.conftest import Build
+from tests.integration.conftest import Build, Measured
 from tests.integration.harness import Harness
 from tests.integration.sweeps import events
 from tests.integration.wire import Killed, Made
@@ -127,11 +128,65 @@ def test_each_threshold_is_told_once_a_period_and_a_new_period_starts_clean(harn
     pass_time(harness, 3)  # 1.08: two at once
     pass_time(harness, 1)
     assert told(harness) == [("b", 50), ("b", 80), ("b", 100)]
-    pass_time(harness, 17.5)  # past midnight
-    assert harness.now() > MIDMONTH + timedelta(hours=21)
-    assert 50 not in get(harness)["reached"] or len(told(harness)) > 3
+    pass_time(harness, 14.5)  # half an hour past midnight: 0.09 of the new day
+    assert harness.now().date() > MIDMONTH.date()
+    assert get(harness)["reached"] == []
+    assert told(harness) == [("b", 50), ("b", 80), ("b", 100)]
     pass_time(harness, 3.2)
     assert told(harness).count(("b", 50)) == 2, "the new day has its own"
+
+
+def test_a_months_thresholds_are_told_over_its_days_and_a_new_month_starts_clean(harness: Harness) -> None:
+    harness.begin(datetime(2031, 1, 30, 20, 0, tzinfo=UTC))
+    put(harness, limitUsd="4", period="month")
+    running(harness)
+
+    pass_time(harness, 15)  # 2.70, of two days
+
+    assert told(harness) == [("b", 50)]
+    pass_time(harness, 13.5)  # half an hour past midnight
+    assert get(harness)["periodStart"] == "2031-02-01T00:00:00.000Z"
+    assert get(harness)["reached"] == []
+    assert told(harness) == [("b", 50), ("b", 80), ("b", 100)]
+    pass_time(harness, 11.5)
+    assert told(harness).count(("b", 50)) == 2, "the new month has its own"
+
+
+@pytest.mark.parametrize("period", ["day", "month"])
+def test_what_is_crossed_in_the_last_minutes_of_a_period_is_told_in_the_next_one(
+    harness: Harness, measured: Measured, period: str
+) -> None:
+    metrics = measured(harness)
+    harness.begin(datetime(2031, 5, 31, 21, 0, tzinfo=UTC))
+    put(harness, limitUsd="0.5", period=period, thresholds=[100])
+    running(harness)
+    harness.run(2.5 * HOUR)
+    harness.sweep()
+    assert told(harness) == []
+
+    harness.advance(0.6 * HOUR)  # without a sweep
+    for _ in range(6):
+        harness.sweep()
+        harness.advance(60)
+
+    (event,) = events(harness, "budget.threshold")
+    assert event["data"]["periodStart"][:10] == ("2031-05-31" if period == "day" else "2031-05-01")
+    assert event["timestamp"] > "2031-06-01"
+    assert get(harness)["reached"] == []
+    assert metrics.of(BUDGETS_PASSED.name), "for the alarm"
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_period_that_was_over_when_a_budget_was_set_is_not_told_of(harness: Harness, changed: bool) -> None:
+    if changed:
+        put(harness, limitUsd="50")
+    running(harness)
+    pass_time(harness, 21.5)  # half an hour past midnight
+
+    put(harness, limitUsd="1")
+    pass_time(harness, 0.2)
+
+    assert told(harness) == []
 
 
 def test_of_another_scope_or_limit_the_thresholds_are_told_anew(harness: Harness) -> None:
@@ -151,6 +206,18 @@ def test_of_another_scope_or_limit_the_thresholds_are_told_anew(harness: Harness
     assert told(harness) == [("b", 50)] * 3
 
 
+def test_the_same_limit_written_otherwise_is_no_other_one(harness: Harness) -> None:
+    put(harness, limitUsd="0.1", thresholds=[50])
+    running(harness)
+    pass_time(harness, 1)
+
+    for same in ("0.10", 0.1, "0.1000"):
+        put(harness, limitUsd=same, thresholds=[50])
+        pass_time(harness, 0.1)
+
+    assert told(harness) == [("b", 50)]
+
+
 def test_crossings_are_noticed_within_five_minutes_with_open_intervals(harness: Harness) -> None:
     put(harness, limitUsd="0.9")
     running(harness)
@@ -165,6 +232,30 @@ def test_crossings_are_noticed_within_five_minutes_with_open_intervals(harness: 
         harness.sweep()
 
     assert told(harness) == [("b", 50)]
+
+
+def test_what_has_just_ended_crosses_within_five_minutes_though_nothing_is_left(harness: Harness) -> None:
+    harness.simulator.settings(removedVisibleSeconds=600)
+    put(harness, limitUsd="0.1", thresholds=[100])
+    mine = running(harness)
+    harness.run(0.1 / RATE * HOUR - 60)
+    harness.sweep()
+    assert told(harness) == []
+    harness.advance(90)
+
+    ended_at = harness.now()
+    harness.call("DELETE", f"/api/instances/{mine}")
+    for _ in range(4):
+        harness.deliver()
+        harness.advance(15)
+        harness.deliver_delayed()
+    assert harness.record(mine).status is Status.TERMINATED
+    while not told(harness):
+        harness.advance(30)
+        harness.sweep()
+        harness.advance(30)
+
+    assert harness.now() - ended_at <= timedelta(minutes=5)
 
 
 def test_thresholds_are_told_once_though_sweeps_overlap_and_die(harness: Harness) -> None:
@@ -328,6 +419,28 @@ def test_a_tag_counts_from_when_it_is_set(harness: Harness) -> None:
     pass_time(harness, 1)
 
     assert 0.15 < float(get(harness)["spentUsd"]) < 0.21
+
+
+def test_a_tag_that_is_changed_counts_for_the_one_until_then_and_for_the_other_from_then_on(
+    harness: Harness,
+) -> None:
+    for team, action in (("a", "notify"), ("b", "stop")):
+        scope = {"tag": {"name": "team", "value": team}}
+        put(harness, team, limitUsd="0.5", thresholds=[100], action=action, scope=scope)
+    mine = running(harness, tags={"team": "a"})
+    pass_time(harness, 2)
+
+    assert harness.call("PATCH", f"/api/instances/{mine}", {"tags": {"team": "b"}})[0] == 200
+    pass_time(harness, 2)
+    spent = {team: float(get(harness, team)["spentUsd"]) for team in "ab"}
+    assert 0.33 < spent["a"] < 0.39, "its past stays"
+    assert 0.33 < spent["b"] < 0.39
+    pass_time(harness, 1)
+    harness.run(HOUR / 2)
+
+    assert told(harness) == [("b", 100)]
+    record = harness.record(mine)
+    assert (record.status, record.ended_by) == (Status.STOPPED, "budget")
 
 
 def test_without_a_budget_a_sweep_writes_nothing_for_one(harness: Harness) -> None:

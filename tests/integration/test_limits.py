@@ -468,11 +468,31 @@ def test_a_ceiling_holds_for_every_way_of_changing_a_limit(build: Build, limits:
     harness.call("POST", f"/api/instances/{instance_id}/stop", {})
     harness.run(5 * MINUTE)
     answers.append(harness.call("POST", f"/api/instances/{instance_id}/start", {"limits": asked}))
+    by_name = {"instanceName": "test", "limits": asked}
+    answers.append(harness.call("POST", "/api/instances/start", by_name))
 
     assert [(status, answer["error"]["code"]) for status, answer in answers] == [
         (422, "LIMIT_NOT_ALLOWED")
-    ] * 5
+    ] * 6
     assert len(harness.simulator.live()) == 2
+
+
+def test_the_ceiling_of_a_run_that_is_over_refuses_no_time_to_stop_the_next_one(build: Build) -> None:
+    harness = build(MAX_STOP_AFTER="8h")
+    instance_id = _running(harness)
+    harness.call("POST", f"/api/instances/{instance_id}/stop", {})
+    harness.run(5 * MINUTE)
+    harness.advance(48 * HOUR)
+
+    _patch(harness, instance_id, limits={"stopAt": _in(harness, hours=1)})
+    late = {"limits": {"stopAt": _in(harness, hours=9)}}
+    status, answer = harness.call("PATCH", f"/api/instances/{instance_id}", late)
+    assert (status, answer["error"]["code"]) == (422, "LIMIT_NOT_ALLOWED")
+    harness.call("POST", f"/api/instances/{instance_id}/start", {})
+    harness.run(HOUR + 10 * MINUTE)
+
+    record = harness.record(instance_id)
+    assert (record.status, record.ended_by) == (Status.STOPPED, "lifetime")
 
 
 def test_defaults_are_shown_and_declined_and_removing_a_limit_leaves_the_ceiling(build: Build) -> None:

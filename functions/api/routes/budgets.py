@@ -40,8 +40,8 @@ class DeletedView(TypedDict):
 
 
 def _view(budget: Budget) -> BudgetView:
-    now = wired().clock()
-    spent, period = wired().budgets.spent(budget, now), budget.period_at(now)
+    period = budget.period_at(wired().clock())
+    spent = wired().budgets.spent(budget, period)
     return {
         "name": budget.name,
         "limitUsd": f"{budget.limit:f}",

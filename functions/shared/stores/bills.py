@@ -1,11 +1,13 @@
 """Novita's bills of each instance's machines, when the next one is due, and which differences were told."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 from functions.shared.domain.ids import timestamp
-from functions.shared.domain.money.bills import Bill, first_bill_at
+from functions.shared.domain.money.bills import Bill, BillsRead, first_bill_at
 from functions.shared.stores.table import (
     NEW,
     RETENTION,
@@ -36,31 +38,29 @@ class Bills:
         self._table = table
         self._new_id = new_id
 
-    def of(self, instance_id: str) -> tuple[list[Bill], datetime | None]:
+    def of(self, instance_id: str) -> tuple[tuple[Bill, ...], datetime | None]:
         """The last ones that could be read, and when that was."""
         item = self._table.get(_pk(instance_id), _SORT)
         if item is None or "bills" not in item:
-            return [], None
-        return [_read(one) for one in item["bills"]], moment(item["readAt"])
+            return (), None
+        return read_bills(item).bills, moment(item["readAt"])
 
-    def keep(
-        self, instance_id: str, bills: Sequence[Bill], now: datetime, next_at: datetime | None
-    ) -> list[Bill]:
-        """Those of them that differ, and were not told today."""
+    def keep(self, instance_id: str, read: BillsRead, now: datetime, next_at: datetime | None) -> None:
         item: Item = {
             "pk": _pk(instance_id),
             "sk": _SORT,
             "kind": "bill",
             "instanceId": instance_id,
-            "bills": [_item(one) for one in bills],
+            "bills": [_item(one) for one in read.bills],
+            "until": {machine_id: millis(end) for machine_id, end in read.until.items()},
             "readAt": millis(now),
             "expiresAt": int((now + _KEPT).timestamp()) if next_at is None else None,
             **({"due": "bill", "dueAt": millis(next_at)} if next_at else {}),
         }
         self._table.put(Write(item))
-        return [bill for bill in bills if bill.differs and self._tell(instance_id, bill, now)]
 
-    def _tell(self, instance_id: str, bill: Bill, now: datetime) -> bool:
+    def tell(self, instance_id: str, bill: Bill, now: datetime) -> None:
+        """That it differs: once a day and machine, also where a sweep died before it had kept the bill."""
         event = {
             "pk": _pk(instance_id),
             "sk": f"event#{now.date().isoformat()}#{bill.machine_id}",
@@ -80,11 +80,14 @@ class Bills:
             "dueAt": millis(now),
             "expiresAt": int((now + RETENTION).timestamp()),
         }
-        try:
+        with suppress(ConditionFailed):
             self._table.put(Write(event, NEW))
-        except ConditionFailed:
-            return False
-        return True
+
+
+def read_bills(item: Mapping[str, Any]) -> BillsRead:
+    """Those stored before there was `until` are read once more."""
+    until = {machine_id: moment(end) for machine_id, end in item.get("until", {}).items()}
+    return BillsRead(tuple(_read(one) for one in item.get("bills", [])), until)
 
 
 def _pk(instance_id: str) -> str:

@@ -11,7 +11,7 @@ from functions.shared.domain.ids import timestamp
 from functions.shared.domain.instance import recovery
 from functions.shared.domain.instance.billing import meter_ended, meter_imported
 from functions.shared.domain.instance.decision import Decision, Policy
-from functions.shared.domain.instance.expiry import next_due
+from functions.shared.domain.instance.expiry import next_due, runs_since
 from functions.shared.domain.instance.health import HealthCheck
 from functions.shared.domain.instance.limits import (
     LIMIT_NAMES,
@@ -232,7 +232,9 @@ def _merged_tags(tags: tuple[tuple[str, str], ...], update: Update) -> tuple[tup
 
 def _change_limits(decision: Decision, change: LimitChange) -> Decision:
     record = decision.record
-    limits = change.apply(record.limits, record.clock, decision.now)
+    # A run that is over has no ceiling any more.
+    counted = replace(record.clock, running_since=runs_since(record))
+    limits = change.apply(record.limits, counted, decision.now)
     clock = record.clock if limits == record.limits else record.clock.changed()
     return decision.change(limits=limits, ceilings=change.rules.ceilings, clock=clock)
 

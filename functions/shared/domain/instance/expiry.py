@@ -43,7 +43,7 @@ def resolve(record: Instance) -> Expiry:
 def shown(record: Instance, now: datetime) -> Expiry:
     """With the `stopAt` of one that does not run: to come, or, while it comes up, for when it is up."""
     expiry, stop_at = resolve(record), _stop_at(record)
-    if stop_at is None or _runs_since(record) is not None or record.status in _ENDING:
+    if stop_at is None or runs_since(record) is not None or record.status in _ENDING:
         return expiry
     if stop_at <= now and record.status not in (Status.CREATING, Status.STARTING, Status.MIGRATING):
         return expiry
@@ -105,7 +105,7 @@ def _after(start: datetime | None, asked: timedelta | None, ceiling: timedelta |
 
 
 def _stops(record: Instance) -> list[Deadline]:
-    limits, since = record.limits, _runs_since(record)
+    limits, since = record.limits, runs_since(record)
     if since is None or record.status in _ENDING:
         return []
     stop_after = _after(since, limits.stop_after, record.ceilings.stop_after)
@@ -123,7 +123,7 @@ def _stop_at(record: Instance) -> datetime | None:
     return None if stop_at is None or record.clock.spends(stop_at) else stop_at
 
 
-def _runs_since(record: Instance) -> datetime | None:
+def runs_since(record: Instance) -> datetime | None:
     """None where it does not run, or is on its way up after a start. What is being brought back counts as
     running: nobody wants it back after its time."""
     machine, clock = record.machine, record.clock

@@ -13,6 +13,7 @@ from functions.shared.domain.money.ledger import Tags
 from functions.shared.domain.money.sums import ALL
 
 _MICROS = 1_000_000
+_STILL_JUDGED = timedelta(days=1)  # a period that is over: so long are its days summed anew
 
 
 class BudgetAction(StrEnum):
@@ -50,6 +51,7 @@ class Budget:
     thresholds: tuple[int, ...] = (50, 80, 100)  # percent
     owner: str | None = None  # only what the key of this id has made
     tag: tuple[str, str] | None = None  # only what has this tag
+    set_at: datetime | None = None  # as it is now; None: long ago
 
     def period_at(self, now: datetime) -> Period:
         today = now.astimezone(UTC).date()
@@ -57,6 +59,13 @@ class Budget:
             return Period(today, today + timedelta(days=1))
         first = today.replace(day=1)
         return Period(first, (first + timedelta(days=32)).replace(day=1))
+
+    def judged_periods(self, now: datetime) -> list[Period]:
+        """The present one; for a day also the one before: its last minutes are summed when it is over, and
+        some of its costs are booked late."""
+        present, before = self.period_at(now), self.period_at(now - _STILL_JUDGED)
+        over = before != present and (self.set_at is None or self.set_at < before.ends_at)
+        return [before, present] if over else [present]
 
     @property
     def summed_as(self) -> tuple[str, str]:
