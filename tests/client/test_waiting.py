@@ -86,6 +86,16 @@ def test_what_is_being_brought_back_is_neither_up_nor_lost(
     assert client.wait_until("inst_1", wanted) == back
 
 
+def test_a_start_that_failed_says_why_though_the_instance_is_as_before(
+    client: Ostler, server: SmallServer
+) -> None:
+    server.say(200, {**ONE, "status": "stopped", "operationId": "op_1"})
+    server.say(200, {"operationId": "op_1", "status": "failed", "error": {"code": "X", "message": "no room"}})
+
+    with pytest.raises(InstanceFailed, match="one is stopped, not up: no room"):
+        client.wait_until("inst_1")
+
+
 def test_what_could_not_be_brought_back_ends_it(client: Ostler, server: SmallServer) -> None:
     server.say(200, {**ONE, **RECOVERING, "status": "exited"})
     server.say(200, {**ONE, "status": "exited"})

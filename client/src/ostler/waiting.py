@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ostler.client import Ostler
-    from ostler.models import Instance
+    from ostler.models import Fault, Instance
 
 _SHORTEST_PAUSE = 0.5
 _SHORTEST_LOOK = 1.0  # an answer needs a moment, also where hardly any time is left
@@ -75,7 +76,7 @@ def wait_until(
                 if _reached(client, seen, wanted, goal, left):
                     return seen
                 if seen["status"] in dead_ends:
-                    raise InstanceFailed(seen, wanted)
+                    raise InstanceFailed(seen, wanted, _why(client, seen, left))
         except (Unreachable, Unavailable) as error:
             problem = error
             if isinstance(error, ApiError) and error.retry_after:
@@ -93,6 +94,16 @@ def wait_until(
 def _lost(seen: Instance) -> bool:
     """Novita took its machine away, and it is being brought back: the status is of what is gone."""
     return "recovering" in seen and (seen["status"] == "exited" or "missingSince" in seen)
+
+
+def _why(client: Ostler, seen: Instance, seconds: float | None) -> Fault | None:
+    """What a start or restart failed with, after which the instance itself is as it was before."""
+    operation = seen.get("operationId")
+    if not operation or seen.get("error") or seen["status"] not in ("stopped", "exited"):
+        return None
+    with suppress(OstlerError):
+        return client.operation(operation, retry_for=0, timeout=seconds).get("error")
+    return None
 
 
 def _reached(

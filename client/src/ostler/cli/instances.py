@@ -257,7 +257,7 @@ def _wait_for_all(
     until = time.monotonic() + seconds_of(timeout) if timeout else None
     found = []
     for one, told in done:
-        found.append(wait(session, one, wanted, _left(until), ready_by=told.get("estimatedReadyTime")))
+        found.append(wait(session, one, wanted, _left(until), accepted=told))
     places = endpoints(found[0]) if len(found) == 1 else []
     session.show(
         found if len(found) > 1 else found[0],
