@@ -111,6 +111,8 @@ PARTS: dict[Path, dict[str, Callable[[], str]]] = {
         "failing": screen("failed-pull"),
         "losing": screen("lost-connection"),
         "outage": screen("novita-down"),
+        "faults": screen("faults", "stop", "start", "extend", "rm"),
+        "pipe": screen("round-trip-in-a-pipe", "ls", "stop", "rm", "wait"),
     },
     CLI: {"commands": commands},
     REFERENCE: {"routes": routes, "states": states, "errors": errors, "settings": settings},

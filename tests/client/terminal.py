@@ -1,4 +1,4 @@
-"""A program in a terminal: a pseudo-terminal, and the screen that a person would see."""
+"""A program in a terminal (a pseudo-terminal, and the screen that a person would see) or in a pipe."""
 
 import os
 import pty
@@ -17,23 +17,80 @@ COLUMNS, LINES = 100, 40
 
 
 def _in_the_foreground() -> None:
-    """Whoever runs the tests in the background ignores Ctrl-C, and so would every program that they start."""
     ioctl(0, termios.TIOCSCTTY, 0)
+    _interruptible()
+
+
+def _interruptible() -> None:
+    """Whoever runs the tests in the background ignores Ctrl-C, and so would every program that they start."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-class Terminal:
-    """`command` runs in it at once; `screen()` is what it shows."""
+class Program:
+    """`command` runs at once; `screen()` is what it has shown."""
+
+    process: subprocess.Popen[bytes]
+    _ours: int
+
+    def __init__(self) -> None:
+        self.raw = b""
+
+    def screen(self) -> str:
+        return self.raw.decode(errors="replace").rstrip()
+
+    def read(self, seconds: float = 0.1) -> bool:
+        """Whether it is still there."""
+        ready, _, _ = select.select([self._ours], [], [], seconds)
+        if not ready:
+            return self.process.poll() is None
+        try:
+            new = os.read(self._ours, 65536)
+        except OSError:  # Linux says so when the last of them has closed it
+            return False
+        self.raw += new
+        return bool(new)
+
+    def wait_for(self, text: str, seconds: float = 60.0, *, after: str = "") -> str:
+        """Until the screen shows it; `after`: below this."""
+
+        def shown() -> bool:
+            return text in self.screen().rpartition(after or "\0")[2]
+
+        until = time.monotonic() + seconds
+        while not shown():
+            assert time.monotonic() < until, f"no {text!r} in:\n{self.screen()}"
+            assert self.read() or shown(), f"it ended without {text!r}:\n{self.screen()}"
+        return self.screen()
+
+    def press_ctrl_c(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+
+    def end(self, seconds: float = 60.0) -> int:
+        """Its exit code, once it has ended by itself."""
+        until = time.monotonic() + seconds
+        while self.read():
+            assert time.monotonic() < until, f"still there:\n{self.screen()}"
+        code = self.process.wait(10)
+        os.close(self._ours)
+        return code
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait(10)
+
+
+class Terminal(Program):
+    """In a terminal, with the screen that a person would see."""
 
     def __init__(
         self, command: Sequence[str], environment: Mapping[str, str], columns: int = COLUMNS
     ) -> None:
+        super().__init__()
         self._screen = pyte.HistoryScreen(columns, LINES, history=1000)
         self._stream = pyte.ByteStream(self._screen)
-        ours, theirs = pty.openpty()
+        self._ours, theirs = pty.openpty()
         ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, columns, 0, 0))
-        self.raw = b""
-        self._ours = ours
         self.process = subprocess.Popen(
             command,
             env={"TERM": "xterm-256color", **environment},
@@ -50,28 +107,10 @@ class Terminal:
 
     def read(self, seconds: float = 0.1) -> bool:
         """Whether it is still there."""
-        ready, _, _ = select.select([self._ours], [], [], seconds)
-        if not ready:
-            return self.process.poll() is None
-        try:
-            new = os.read(self._ours, 65536)
-        except OSError:  # Linux says so when the last of them has closed it
-            return False
-        self.raw += new
-        self._stream.feed(new)
-        return bool(new)
-
-    def wait_for(self, text: str, seconds: float = 60.0, *, after: str = "") -> str:
-        """Until the screen shows it; `after`: below this."""
-
-        def shown() -> bool:
-            return text in self.screen().rpartition(after or "\0")[2]
-
-        until = time.monotonic() + seconds
-        while not shown():
-            assert time.monotonic() < until, f"no {text!r} in:\n{self.screen()}"
-            assert self.read() or shown(), f"it ended without {text!r}:\n{self.screen()}"
-        return self.screen()
+        known = len(self.raw)
+        there = super().read(seconds)
+        self._stream.feed(self.raw[known:])
+        return there
 
     def type(self, text: str) -> None:
         os.write(self._ours, text.encode())
@@ -79,16 +118,20 @@ class Terminal:
     def press_ctrl_c(self) -> None:
         self.type("\x03")
 
-    def end(self, seconds: float = 60.0) -> int:
-        """Its exit code, once it has ended by itself."""
-        until = time.monotonic() + seconds
-        while self.read():
-            assert time.monotonic() < until, f"still there:\n{self.screen()}"
-        code = self.process.wait(10)
-        os.close(self._ours)
-        return code
 
-    def kill(self) -> None:
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait(10)
+class Pipe(Program):
+    """Where a program reads what it says: `… 2>&1 | cat`, and nobody can be asked."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        super().__init__()
+        self._ours, theirs = os.pipe()
+        self.process = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+            preexec_fn=_interruptible,
+        )
+        os.close(theirs)

@@ -346,6 +346,28 @@ def test_extending_what_has_no_limit_changes_nothing(server: SmallServer) -> Non
     assert all(asked.method == "GET" for asked in server.asked)
 
 
+@pytest.mark.parametrize(
+    ("expiry", "words"),
+    [
+        (
+            {"deleteAt": "2100-01-01T00:00:00Z", "deleteReason": "lifetime"},
+            "the longest that this deployment allows.",
+        ),
+        ({"stopAt": "2100-01-01T00:00:00Z", "stopReason": "budget"}, "since a budget is spent."),
+    ],
+)
+def test_extending_what_something_else_ends_says_what_ends_it(
+    server: SmallServer, expiry: dict[str, str], words: str
+) -> None:
+    serve(server, [ONE], NRW56={**ONE, "expiry": expiry})
+
+    done = run(server, "extend", "first", "90m")
+
+    assert done.returncode == 1
+    assert "first has no time limit of its own: it is " in done.stderr
+    assert done.stderr.endswith(f"{words}\n")
+
+
 def test_a_change_is_a_merge_patch(server: SmallServer) -> None:
     serve(server, [ONE])
 

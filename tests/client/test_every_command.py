@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from ostler.cli import main
 from ostler.cli.words import happened, seconds_of, span, usd, why
 
-from tests.client.small_server import Asked, Said, SmallServer, failure
+from tests.client.small_server import LOST, Asked, Said, SmallServer, failure
 from tests.client.test_command_line import ONE, QUOTE
 from tests.snippets import ROOT, documents
 
@@ -98,6 +98,15 @@ def test_every_command_takes_a_name_an_id_and_the_beginning_of_one(
 
     assert done.exit_code == 0, done.output
     assert paths(server)[-1] == wanted
+
+
+def test_a_wait_looks_for_the_name_no_longer_than_it_may_take(server: SmallServer, ostler: Ostler) -> None:
+    server.otherwise = lambda _: Said(LOST)
+
+    done = ostler("wait", "first", "--timeout", "1s")
+
+    assert done.exit_code == 5
+    assert len(server.asked) <= 4, "in a second; in the usual 20 it is asked eight times"
 
 
 def test_a_budget_is_made_shown_and_removed(server: SmallServer, ostler: Ostler) -> None:

@@ -1,9 +1,13 @@
 """Waiting for an instance: what ends it, what does not, and what is told meanwhile."""
 
+from typing import Any, NoReturn
+
 import pytest
 from ostler.client import Ostler
 from ostler.errors import InstanceFailed, InstanceNotFound, WaitTimeout
 from ostler.waiting import Progress
+from requests.adapters import HTTPAdapter
+from requests.exceptions import ReadTimeout
 
 from tests.client.conftest import Clock
 from tests.client.small_server import LOST, Said, SmallServer, failure
@@ -64,6 +68,49 @@ def test_what_does_not_come_up_any_more_ends_it(client: Ostler, server: SmallSer
         client.wait_until("inst_1")
 
 
+RECOVERING = {"recovering": {"since": "2026-11-18T08:00:00Z", "action": "restart"}}
+
+
+@pytest.mark.parametrize(
+    "taken", [{"status": "exited"}, {"status": "running", "missingSince": "2026-11-18T08:00:00Z"}]
+)
+@pytest.mark.parametrize("wanted", ["up", "running", "ready"])
+def test_what_is_being_brought_back_is_neither_up_nor_lost(
+    client: Ostler, server: SmallServer, wanted: str, taken: dict[str, str]
+) -> None:
+    back = {**ONE, "status": "ready", "readyAt": "2026-11-18T09:00:00Z"}
+    server.say(200, {**back, **RECOVERING, **taken})
+    server.say(200, {**back, **RECOVERING, "status": "starting"})
+    server.say(200, back)
+
+    assert client.wait_until("inst_1", wanted) == back
+
+
+def test_a_start_that_failed_says_why_though_the_instance_is_as_before(
+    client: Ostler, server: SmallServer
+) -> None:
+    server.say(200, {**ONE, "status": "stopped", "operationId": "op_1"})
+    server.say(200, {"operationId": "op_1", "status": "failed", "error": {"code": "X", "message": "no room"}})
+
+    with pytest.raises(InstanceFailed, match="one is stopped, not up: no room"):
+        client.wait_until("inst_1")
+
+
+def test_what_could_not_be_brought_back_ends_it(client: Ostler, server: SmallServer) -> None:
+    server.say(200, {**ONE, **RECOVERING, "status": "exited"})
+    server.say(200, {**ONE, "status": "exited"})
+
+    with pytest.raises(InstanceFailed, match="exited"):
+        client.wait_until("inst_1")
+
+
+def test_what_is_being_brought_back_has_not_stopped(client: Ostler, server: SmallServer) -> None:
+    server.say(200, {**ONE, **RECOVERING, "status": "exited"})
+    server.say(200, {**ONE, "status": "stopped"})
+
+    assert client.wait_until("inst_1", "stopped")["status"] == "stopped"
+
+
 def test_an_instance_that_is_not_there_ends_it(client: Ostler, server: SmallServer) -> None:
     server.say(404, failure("INSTANCE_NOT_FOUND"))
 
@@ -79,6 +126,27 @@ def test_it_waits_as_long_as_it_may_and_no_longer(client: Ostler, server: SmallS
 
     assert sum(clock.waits) == pytest.approx(9)
     assert max(clock.waits) <= 2, "the longest pause between two looks"
+
+
+class Silence(HTTPAdapter):
+    """A service that takes the connection and never answers: only the time bound of a request ends it."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self.clock = clock
+
+    def send(self, *_: Any, timeout: Any = None, **__: Any) -> NoReturn:
+        self.clock.now += timeout
+        raise ReadTimeout
+
+
+def test_a_silent_service_does_not_make_the_wait_longer(client: Ostler, clock: Clock) -> None:
+    client.transport._session.mount("http://", Silence(clock))
+
+    with pytest.raises(WaitTimeout):
+        client.wait_until("inst_1", timeout=5)
+
+    assert clock.now - 1000 <= 6, "the last look may begin when the time is over, and has a second"
 
 
 def test_what_it_waits_for_is_told_in_words(client: Ostler, server: SmallServer) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from local.paths import ROOT
-from tests.client.terminal import Terminal
+from tests.client.terminal import Pipe, Program, Terminal
 from tests.e2e.service import Service
 
 SCREENS = ROOT / "docs" / "screens"
@@ -27,7 +27,9 @@ _VARIES = (
 )
 # How often a wait looks, and what it happens to see, is a matter of moments.
 _PASSING = re.compile(
-    r"^([^\w ] )?(creating|starting|running|health_checking|stopping|deleting|unknown) SPAN( .*)?$"
+    r"^[^\w ✔✘] \w+ SPAN( .*)?$"
+    r"|^(creating|starting|running|health_checking|stopping|deleting|unknown) SPAN( .*)?$"
+    r"|^[✔✘] (creating|starting|running|health_checking|failed) SPAN( .*)?$"
     r"|^Its machine is being given back\.$"
 )
 
@@ -42,10 +44,12 @@ def comparable(text: str) -> list[str]:
 class Session:
     """Commands one after the other, each with what it showed."""
 
-    def __init__(self, service: Service, folder: Path, url: str = "") -> None:
+    def __init__(self, service: Service, folder: Path, url: str = "", *, piped: bool = False) -> None:
         fake = folder / "ssh"
         fake.write_text('#!/bin/sh\necho "(a fake ssh, called with: $*)"\nexit 7\n')
         fake.chmod(0o755)
+        self.piped = piped
+        self._url = url
         self._service = service
         self._parts: list[str] = []
         self._watched = ""
@@ -58,17 +62,19 @@ class Session:
         if url:
             self._environment |= {"OSTLER_URL": url, "OSTLER_API_KEY": service.stack.api_key}
 
-    def terminal(
+    def run(
         self,
         *arguments: str,
         answer: str = "",
-        during: Callable[[Terminal], None] | None = None,
+        during: Callable[[Program], None] | None = None,
         code: int = 0,
     ) -> str:
-        """In a terminal; `answer` is typed when it asks, `during` acts while it runs."""
-        opened = Terminal([sys.executable, "-m", "ostler.cli.main", *arguments], self._environment)
+        """In a terminal, or `piped`; `answer` is typed when it asks, `during` acts while it runs."""
+        command = [sys.executable, "-m", "ostler.cli.main", *arguments]
+        opened = (Pipe if self.piped else Terminal)(command, self._environment)
         try:
             if answer:
+                assert isinstance(opened, Terminal)
                 opened.wait_for("[y/n]")
                 opened.type(f"{answer}\n")
             if during:
@@ -82,9 +88,10 @@ class Session:
             interrupted = "\n^C" if end.startswith("No longer") else ""
             lines.insert(lines.index(end), f"{self._watched}{interrupted}")
             self._watched = ""
-        return self._keep(arguments, "\n".join(lines))
+        return self._keep((*arguments, "2>&1 | cat") if self.piped else arguments, "\n".join(lines))
 
-    def pipe(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    def pipe(self, *arguments: str, code: int = 0, kept: bool = False) -> subprocess.CompletedProcess[str]:
+        """With what it says to programs and to people apart."""
         done = subprocess.run(
             [sys.executable, "-m", "ostler.cli.main", *arguments],
             env=self._environment,
@@ -95,7 +102,8 @@ class Session:
             check=False,
         )
         assert done.returncode == code, done.stderr
-        self._keep((*arguments, "| cat"), (done.stderr + done.stdout).rstrip())
+        if kept:
+            self._keep((*arguments, "| cat"), (done.stderr + done.stdout).rstrip())
         return done
 
     def shell(self, command: str) -> str:
@@ -114,11 +122,11 @@ class Session:
         return done.stdout
 
     def watched(self, screen: str) -> None:
-        """What was on the screen while it waited: its last line is lost when the wait ends."""
-        self._watched = screen.splitlines()[-1].strip()
+        """What was on the screen while it waited: its last line is lost when the wait ends; not in a pipe."""
+        self._watched = "" if self.piped else screen.splitlines()[-1].strip()
 
     def _keep(self, arguments: tuple[str, ...], shown: str) -> str:
-        words = [one if one == "| cat" else shlex.quote(one) for one in arguments]
+        words = [one if one.endswith("| cat") else shlex.quote(one) for one in arguments]
         self._parts.append(f"$ ostler {' '.join(words)}\n{shown}")
         return shown
 
@@ -126,6 +134,7 @@ class Session:
         """With what is kept under that name, or the last lines of it; or keep it, if recording."""
         text = "\n\n".join(self._parts)
         for here, usual in (
+            (self._url or "\0", "http://127.0.0.1:8080"),
             (self._service.stack.api_url, "http://127.0.0.1:8080"),
             (self._service.stack.simulator_url, "http://127.0.0.1:8081"),
             (self._service.stack.simulator_url.removeprefix("http://"), "127.0.0.1:8081"),
@@ -134,7 +143,7 @@ class Session:
         ):
             text = text.replace(here, usual)
         text = "\n".join(line.rstrip() for line in text.splitlines())
-        file = SCREENS / f"{name}.txt"
+        file = SCREENS / f"{name}{'-in-a-pipe' * self.piped}.txt"
         if RECORDING:
             SCREENS.mkdir(exist_ok=True)
             file.write_text(f"{text}\n")

@@ -4,6 +4,7 @@ What it shows is kept under docs/screens; `make screens` keeps it anew.
 """
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -13,7 +14,7 @@ import pytest
 import requests
 
 from tests.client.small_server import LOST, Asked, Said, SmallServer, small_server
-from tests.client.terminal import Terminal
+from tests.client.terminal import Program
 from tests.e2e.screens import Session
 from tests.e2e.service import Service
 
@@ -25,21 +26,69 @@ def ostler(service: Service, tmp_path: Path) -> Session:
     return Session(service, tmp_path)
 
 
+class Front:
+    """Passes everything on to the service, but for what a test takes away."""
+
+    def __init__(self, server: SmallServer, service: Service) -> None:
+        self.url = server.url
+        self._server = server
+        self._service = service
+        self.mend()
+
+    def cut(self) -> None:
+        self._server.otherwise = lambda _: Said(LOST)
+
+    def mend(self) -> None:
+        self._server.otherwise = self._pass_on
+
+    def lose_answer(self, method: str, path: str) -> None:
+        """Of the next such request, which is carried out all the same."""
+
+        def pass_on(asked: Asked) -> Said:
+            said = self._pass_on(asked)
+            if asked.method != method or not asked.path.partition("?")[0].startswith(path):
+                return said
+            self.mend()
+            return Said(LOST)
+
+        self._server.otherwise = pass_on
+
+    def _pass_on(self, asked: Asked) -> Said:
+        passed = ("Authorization", "Idempotency-Key")
+        headers = {name: value for name, value in asked.headers.items() if name in passed}
+        url = self._service.stack.api_url + asked.path
+        answer = requests.request(asked.method, url, json=asked.body, headers=headers, timeout=30)
+        return Said(answer.status_code, answer.json())
+
+
+@pytest.fixture
+def front(service: Service) -> Iterator[Front]:
+    with small_server() as server:
+        yield Front(server, service)
+
+
+@pytest.fixture(params=["terminal", "pipe"])
+def either(request: pytest.FixtureRequest, service: Service, front: Front, tmp_path: Path) -> Session:
+    """In a terminal, and then in a pipe; connections can be lost."""
+    return Session(service, tmp_path, front.url, piped=request.param == "pipe")
+
+
 def _moment(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
 def test_a_machines_life_in_a_terminal(ostler: Session) -> None:
-    ostler.terminal(*CREATE, "--stop-after", "8h", "--wait", answer="y")
-    assert "first  running" in ostler.terminal("ls")
-    ostler.terminal("show", "first")
-    ostler.terminal("events", "first")
-    assert "root@127.0.0.1 nvidia-smi -L" in ostler.terminal("ssh", "first", "nvidia-smi", "-L", code=7)
-    ostler.terminal("stop", "first", "--wait")
-    ostler.terminal("start", "first", "--wait")
-    assert "stops in 9 h" in ostler.terminal("extend", "first", "2h")
-    assert "per hour now" in ostler.terminal("cost", "first")
-    ostler.terminal("rm", "first", "--wait", answer="y")
+    made = ostler.run(*CREATE, "--stop-after", "8h", "--wait", answer="y")
+    assert re.search(r"✔ creating .* RTX 4090 24GB, CN-HK-01, \$0.18 per GPU and hour", made)
+    assert "first  running" in ostler.run("ls")
+    ostler.run("show", "first")
+    ostler.run("events", "first")
+    assert "root@127.0.0.1 nvidia-smi -L" in ostler.run("ssh", "first", "nvidia-smi", "-L", code=7)
+    ostler.run("stop", "first", "--wait")
+    ostler.run("start", "first", "--wait")
+    assert "stops in 9 h" in ostler.run("extend", "first", "2h")
+    assert "per hour now" in ostler.run("cost", "first")
+    ostler.run("rm", "first", "--wait", answer="y")
 
     ostler.compare("round-trip")
 
@@ -47,14 +96,14 @@ def test_a_machines_life_in_a_terminal(ostler: Session) -> None:
 def test_a_machines_life_in_a_pipe(ostler: Session, service: Service) -> None:
     made = ostler.pipe(*CREATE, "--wait", "--yes", "--json")
     instance_id = json.loads(made.stdout)["instanceId"]
-    assert ostler.pipe("ls").stdout.splitlines()[1].split("\t")[:2] == ["first", "running"]
+    assert ostler.pipe("ls", kept=True).stdout.splitlines()[1].split("\t")[:2] == ["first", "running"]
     assert json.loads(ostler.pipe("show", instance_id, "--json").stdout)["status"] == "running"
     events = json.loads(ostler.pipe("events", "first", "--json").stdout)
     assert [one["type"] for one in events] == ["instance.creating", "instance.starting", "instance.running"]
-    assert "root@127.0.0.1" in ostler.pipe("ssh", "first", code=7).stdout
+    assert "root@127.0.0.1" in ostler.pipe("ssh", "first", code=7, kept=True).stdout
     assert ostler.pipe("logs", "first").stdout == "the application says hello\n"
-    ostler.pipe("stop", "first", "--wait")
-    ostler.pipe("start", "first", "--wait")
+    ostler.pipe("stop", "first", "--wait", kept=True)
+    ostler.pipe("start", "first", "--wait", kept=True)
     ostler.pipe("update", "first", "--delete-after", "3d")
     before = json.loads(ostler.pipe("show", "first", "--json").stdout)["expiry"]["deleteAt"]
     extended = json.loads(ostler.pipe("extend", "first", "1d", "--json").stdout)
@@ -70,85 +119,103 @@ def test_a_machines_life_in_a_pipe(ostler: Session, service: Service) -> None:
     assert [one["key"] for one in by_product["groups"]] == ["RTX 4090 24GB"]
     assert Decimal(by_product["totalUsd"]) == Decimal(by_product["groups"][0]["amountUsd"])
     assert "(none)" in ostler.pipe("cost", "--by", "tag:team").stdout
-    refused = ostler.pipe("rm", "first", code=2)
+    refused = ostler.pipe("rm", "first", code=2, kept=True)
     assert "--yes" in refused.stderr
-    ostler.pipe("rm", "first", "--yes", "--wait")
-    ostler.pipe("wait", "first", "--for", "up", code=1)
-    ostler.pipe("show", "second", code=3)
+    ostler.pipe("rm", "first", "--yes", "--wait", kept=True)
+    ostler.pipe("wait", "first", "--for", "up", code=1, kept=True)
+    ostler.pipe("show", "second", code=3, kept=True)
+
+    ostler.compare("round-trip-in-a-pipe")
 
 
-def test_no_room_and_no_longer_waiting_for_it(service: Service, ostler: Session) -> None:
+def test_no_room_and_no_longer_waiting_for_it(service: Service, either: Session) -> None:
     """Ctrl-C ends the waiting; the instance goes on, and is deleted here before anything is bought."""
     service.simulator.fault("status", "/gpu/instance/create", status=400, reason="INSUFFICIENT_RESOURCE")
 
-    def see_and_leave(terminal: Terminal) -> None:
-        terminal.wait_for("no room in")
-        ostler.watched(terminal.screen())
-        terminal.press_ctrl_c()
+    def see_and_leave(shown: Program) -> None:
+        either.watched(shown.wait_for("no room in"))
+        shown.press_ctrl_c()
 
-    shown = ostler.terminal(*CREATE, "--wait", "--yes", during=see_and_leave, code=130)
+    shown = either.run(*CREATE, "--wait", "--yes", during=see_and_leave, code=130)
 
     assert "first goes on" in shown
-    ostler.compare("no-room")
-    ostler.terminal("rm", "first", "--wait", "--yes")
+    either.compare("no-room")
+    either.run("rm", "first", "--wait", "--yes")
 
 
-def test_novita_is_down_and_comes_back(service: Service, ostler: Session) -> None:
+def test_novita_is_down_and_comes_back(service: Service, either: Session) -> None:
     service.simulator.fault("status", "", status=503)
 
-    def until_it_is_back(terminal: Terminal) -> None:
-        terminal.wait_for("creating")
-        terminal.wait_for("Novita", after="Accepted")
-        ostler.watched(terminal.screen())
+    def until_it_is_back(shown: Program) -> None:
+        shown.wait_for("creating")
+        either.watched(shown.wait_for("failed", after="Accepted"))
         service.simulator.clear_faults()
 
-    ostler.terminal(*CREATE, "--wait", "--yes", during=until_it_is_back)
-    ostler.compare("novita-down", last=5)
-    ostler.terminal("rm", "first", "--wait", "--yes")
+    either.run(*CREATE, "--wait", "--yes", during=until_it_is_back)
+    either.compare("novita-down", last=6)
 
 
-def test_a_pull_that_fails_ends_the_wait(ostler: Session) -> None:
-    shown = ostler.terminal(
+def test_a_pull_that_fails_ends_the_wait(either: Session) -> None:
+    shown = either.run(
         "create", "bad", "--product", "RTX 4090 24GB", "--template", "107681", "--wait", "--yes", code=1
     )
 
     assert "manifest unknown" in shown
-    ostler.compare("failed-pull")
+    either.compare("failed-pull")
 
 
-@pytest.fixture
-def front(service: Service) -> Iterator[SmallServer]:
-    """Passes everything on to the service; a test puts something else in its place."""
-    with small_server() as front:
+def test_a_lost_connection_only_delays_the_wait(service: Service, front: Front, either: Session) -> None:
+    service.simulator.settings(bootSeconds=3)
 
-        def pass_on(asked: Asked) -> Said:
-            passed = ("Authorization", "Idempotency-Key")
-            headers = {name: value for name, value in asked.headers.items() if name in passed}
-            url = service.stack.api_url + asked.path
-            answer = requests.request(asked.method, url, json=asked.body, headers=headers, timeout=30)
-            return Said(answer.status_code, answer.json())
+    def lose_it_for_a_while(shown: Program) -> None:
+        shown.wait_for("starting")
+        front.cut()
+        either.watched(shown.wait_for("no answer from the service"))
+        front.mend()
 
-        front.otherwise = pass_on
-        yield front
-
-
-def test_a_lost_connection_only_delays_the_wait(service: Service, front: SmallServer, tmp_path: Path) -> None:
-    service.simulator.settings(bootSeconds=6)
-    ostler = Session(service, tmp_path, front.url)
-    whole = front.otherwise
-
-    def lose_it_for_a_while(terminal: Terminal) -> None:
-        terminal.wait_for("starting")
-        front.otherwise = lambda _: Said(LOST)
-        terminal.wait_for("no answer from the service")
-        ostler.watched(terminal.screen())
-        front.otherwise = whole
-
-    shown = ostler.terminal(*CREATE, "--wait", "--yes", during=lose_it_for_a_while)
+    shown = either.run(*CREATE, "--wait", "--yes", during=lose_it_for_a_while)
 
     assert "first is running" in shown
-    ostler.compare("lost-connection")
-    ostler.terminal("rm", "first", "--wait", "--yes")
+    either.compare("lost-connection")
+
+
+def test_a_machines_life_with_a_fault_at_every_step(service: Service, front: Front, either: Session) -> None:
+    simulator = service.simulator
+
+    def until_novita_is_back(shown: Program) -> None:
+        either.watched(shown.wait_for("Novita failed to"))
+        simulator.clear_faults()
+
+    def until_there_is_an_answer(shown: Program) -> None:
+        shown.wait_for("starting")
+        front.cut()
+        either.watched(shown.wait_for("no answer from the service"))
+        front.mend()
+
+    front.lose_answer("POST", "/api/instances")
+    either.run(*CREATE, "--stop-after", "8h", "--wait", "--yes")
+    front.lose_answer("GET", "/api/instances")
+    assert "running" in either.run("ls")
+    either.run("show", "first")
+    either.run("events", "first")
+    front.lose_answer("GET", "/api/instances/")
+    assert "root@127.0.0.1" in either.run("ssh", "first", code=7)
+    simulator.fault("status", "/gpu/instance/stop", status=503)
+    either.run("stop", "first", "--wait", during=until_novita_is_back)
+    no_room = {"status": 400, "reason": "INSUFFICIENT_RESOURCE", "message": "no such GPU is free"}
+    simulator.fault("status", "/gpu/instance/start", **no_room)
+    assert "first is stopped, not up: " in either.run("start", "first", "--wait", code=1)
+    simulator.clear_faults()
+    either.run("start", "first", "--wait", during=until_there_is_an_answer)
+    front.lose_answer("PATCH", "/api/instances")
+    assert "stops in 9 h" in either.run("extend", "first", "2h"), "moved once, though asked twice"
+    simulator.fault("status", "/gpu/instance/delete", status=503)
+    assert "per hour now" in either.run("cost", "first")
+    front.lose_answer("DELETE", "/api/instances")
+    either.run("rm", "first", "--wait", "--yes", during=until_novita_is_back)
+
+    assert len(simulator.calls("/gpu/instance/create")) == 1
+    either.compare("faults")
 
 
 def test_a_round_trip_by_curl(service: Service, ostler: Session) -> None:

@@ -87,8 +87,11 @@ class Ostler:
         }
         return cast("m.Comprehensive", self._json("GET", "/api/instances/comprehensive", query=query))
 
-    def get(self, instance_id: str, *, retry_for: float | None = None) -> m.Instance:
-        return cast("m.Instance", self._json("GET", _of(instance_id), retry_for=retry_for))
+    def get(
+        self, instance_id: str, *, retry_for: float | None = None, timeout: float | None = None
+    ) -> m.Instance:
+        told = self._json("GET", _of(instance_id), retry_for=retry_for, timeout=timeout)
+        return cast("m.Instance", told)
 
     def update(self, instance_id: str, patch: m.Patch, *, idempotency_key: str | None = None) -> m.Instance:
         """Change name, tags, webhook, limits, protection; None removes."""
@@ -143,9 +146,11 @@ class Ostler:
     def delete_by_name(self, name: str, *, idempotency_key: str | None = None) -> m.Accepted:
         return self._operate("/api/instances/delete", {"instanceName": name}, idempotency_key)
 
-    def operation(self, operation_id: str, *, retry_for: float | None = None) -> m.Operation:
+    def operation(
+        self, operation_id: str, *, retry_for: float | None = None, timeout: float | None = None
+    ) -> m.Operation:
         path = f"/api/operations/{quote(operation_id, safe='')}"
-        return cast("m.Operation", self._json("GET", path, retry_for=retry_for))
+        return cast("m.Operation", self._json("GET", path, retry_for=retry_for, timeout=timeout))
 
     def operations(self, instance_id: str) -> m.Operations:
         return cast("m.Operations", self._json("GET", _of(instance_id, "operations")))

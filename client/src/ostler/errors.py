@@ -105,9 +105,9 @@ class BadAnswer(OstlerError):
 class InstanceFailed(OstlerError):
     """The instance is in a status from which what was waited for does not come by itself."""
 
-    def __init__(self, instance: Instance, wanted: str) -> None:
+    def __init__(self, instance: Instance, wanted: str, fault: Fault | None = None) -> None:
         self.instance = instance
-        self.fault: Fault | None = instance.get("error")
+        self.fault = instance.get("error") or fault
         why = f": {self.fault['message']}" if self.fault else ""
         super().__init__(f"{instance['name']} is {instance['status']}, not {wanted}{why}")
 

@@ -67,14 +67,16 @@ class Transport:
         keyed: bool = False,
         idempotency_key: str | None = None,
         retry_for: float | None = None,
+        timeout: float | None = None,
     ) -> requests.Response:
         """The answer, once it is a good one; `keyed`: one Idempotency-Key for all attempts."""
+        seconds = min(self.timeout, timeout or self.timeout)
         headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())} if keyed else {}
         params = {name: _shown(value) for name, value in (query or {}).items() if value is not None}
         until = self.clock() + (self.retry_for if retry_for is None else retry_for)
         attempt = 0
         while True:
-            error, wait = self._attempt(method, path, params, body, headers)
+            error, wait = self._attempt(method, path, params, body, headers, seconds)
             if not isinstance(error, Exception):
                 return error
             pause = _backoff(attempt) if wait is None else wait
@@ -86,7 +88,13 @@ class Transport:
             attempt += 1
 
     def _attempt(
-        self, method: str, path: str, params: dict[str, Any], body: Any, headers: dict[str, str]
+        self,
+        method: str,
+        path: str,
+        params: dict[str, Any],
+        body: Any,
+        headers: dict[str, str],
+        seconds: float,
     ) -> tuple[requests.Response | OstlerError, float | None]:
         """The answer or the error, and how long to wait before the next attempt (None: as one likes)."""
         try:
@@ -96,7 +104,7 @@ class Transport:
                 params=params,
                 json=body,
                 headers=headers,
-                timeout=self.timeout,
+                timeout=seconds,
                 allow_redirects=False,  # the key goes where it was meant to go, or nowhere
             )
         except _LOST as lost:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,9 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ostler.client import Ostler
-    from ostler.models import Instance
+    from ostler.models import Fault, Instance
 
 _SHORTEST_PAUSE = 0.5
+_SHORTEST_LOOK = 1.0  # an answer needs a moment, also where hardly any time is left
 
 # What can be waited for: the statuses that are it, and those from which it does not come by itself.
 GOALS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
@@ -67,12 +69,14 @@ def wait_until(
         problem: OstlerError | None = None
         # What is quick is noticed quickly; what takes minutes is not asked for every moment.
         pause = min(interval, max(_SHORTEST_PAUSE, (clock() - began) / 5))
+        left = None if timeout is None else max(_SHORTEST_LOOK, timeout - (clock() - began))
         try:
-            seen = client.get(instance_id, retry_for=0)
-            if _reached(client, seen, wanted, goal):
-                return seen
-            if seen["status"] in dead_ends:
-                raise InstanceFailed(seen, wanted)
+            seen = client.get(instance_id, retry_for=0, timeout=left)
+            if not _lost(seen):
+                if _reached(client, seen, wanted, goal, left):
+                    return seen
+                if seen["status"] in dead_ends:
+                    raise InstanceFailed(seen, wanted, _why(client, seen, left))
         except (Unreachable, Unavailable) as error:
             problem = error
             if isinstance(error, ApiError) and error.retry_after:
@@ -87,7 +91,24 @@ def wait_until(
         sleep(pause)
 
 
-def _reached(client: Ostler, seen: Instance, wanted: str, goal: frozenset[str]) -> bool:
+def _lost(seen: Instance) -> bool:
+    """Novita took its machine away, and it is being brought back: the status is of what is gone."""
+    return "recovering" in seen and (seen["status"] == "exited" or "missingSince" in seen)
+
+
+def _why(client: Ostler, seen: Instance, seconds: float | None) -> Fault | None:
+    """What a start or restart failed with, after which the instance itself is as it was before."""
+    operation = seen.get("operationId")
+    if not operation or seen.get("error") or seen["status"] not in ("stopped", "exited"):
+        return None
+    with suppress(OstlerError):
+        return client.operation(operation, retry_for=0, timeout=seconds).get("error")
+    return None
+
+
+def _reached(
+    client: Ostler, seen: Instance, wanted: str, goal: frozenset[str], seconds: float | None
+) -> bool:
     if seen["status"] in goal:
         return True
     if wanted != "up" or seen["status"] != "running" or "readyAt" not in seen:
@@ -96,4 +117,4 @@ def _reached(client: Ostler, seen: Instance, wanted: str, goal: frozenset[str]) 
     operation = seen.get("operationId")
     if not operation:
         return True
-    return client.operation(operation, retry_for=0)["status"] in ("completed", "failed")
+    return client.operation(operation, retry_for=0, timeout=seconds)["status"] in ("completed", "failed")

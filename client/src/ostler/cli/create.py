@@ -96,7 +96,7 @@ def create(session: Session, /, name: str, product: str, template: str, **option
     from ostler.cli.progress import wait
 
     one = {"instanceId": made["instanceId"], "name": name}
-    found = wait(session, one, "up", options["timeout"], ready_by=made["estimatedReadyTime"])
+    found = wait(session, one, "up", options["timeout"], accepted=made)
     session.show(found, endpoints(found) or [found["instanceId"]])
 
 

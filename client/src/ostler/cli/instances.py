@@ -6,7 +6,7 @@ import os
 import shlex
 import time
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -257,8 +257,7 @@ def _wait_for_all(
     until = time.monotonic() + seconds_of(timeout) if timeout else None
     found = []
     for one, told in done:
-        left = f"{max(1, round(until - time.monotonic()))}s" if until else None
-        found.append(wait(session, one, wanted, left, ready_by=told.get("estimatedReadyTime")))
+        found.append(wait(session, one, wanted, _left(until), accepted=told))
     places = endpoints(found[0]) if len(found) == 1 else []
     session.show(
         found if len(found) > 1 else found[0],
@@ -326,12 +325,21 @@ def _sum_of(chosen: list[Instance]) -> str:
 def wait_command(session: Session, name: str, wanted: str, timeout: str | None) -> None:
     """Wait until it is so.
 
-    Exit codes: 0 it is so; 1 it cannot come any more; 3 no such instance; 124 it takes longer than --timeout.
+    Exit codes: 0 it is so; 1 it cannot come any more; 3 no such instance; 5 the service does not answer, so
+    that nobody knows whether there is one; 124 it takes longer than --timeout.
     """
     from ostler.cli.progress import wait
 
-    found = wait(session, session.find(name), wanted, timeout)
+    until = time.monotonic() + seconds_of(timeout) if timeout else None
+    if timeout:
+        session.within(seconds_of(timeout))
+    one = session.find(name)
+    found = wait(session, one, wanted, _left(until))
     session.show(found, endpoints(found))
+
+
+def _left(until: float | None) -> str | None:
+    return f"{max(1, round(until - time.monotonic()))}s" if until else None
 
 
 @click.command()
@@ -351,10 +359,35 @@ def extend(session: Session, name: str, duration: str) -> None:
         if field in ("stopAt", "deleteAt"):
             change[field] = (moment(str(value)) + timedelta(seconds=more)).isoformat()
     if not change:
-        todo = f"To set a limit: ostler update {shlex.quote(one['name'])} --stop-after {duration}"
-        fail(f"{one['name']} has no time limit to move.", todo, FAILED)
+        _fail_without_limit(one, duration)
     told = session.client.update(one["instanceId"], {"limits": change})
     session.show(told, [f"{told['name']}: {ends(told) if told.get('expiry') else _limits(told)}"])
+
+
+def _fail_without_limit(one: Instance, duration: str) -> NoReturn:
+    """What ends it all the same is none of its time limits: a bound of the deployment, idleness, a budget."""
+    others = _other_ends(one)
+    what = f"{one['name']} has no time limit" + (f" of its own: it is {others}." if others else " to move.")
+    todo = f"To set a limit: ostler update {shlex.quote(one['name'])} --stop-after {duration}"
+    fail(what, "" if others else todo, FAILED)
+
+
+def _other_ends(one: Instance) -> str:
+    expiry: dict[str, Any] = {**one.get("expiry", {})}
+    found = []
+    for end, word in (("stop", "stopped"), ("delete", "deleted")):
+        if f"{end}At" in expiry:
+            why_so = _WHY_IT_ENDS.get(str(expiry.get(f"{end}Reason")), "")
+            found.append(f"{word} {in_words(expiry[f'{end}At'])}{why_so}")
+    return " and ".join(found)
+
+
+_WHY_IT_ENDS = {
+    "lifetime": ", the longest that this deployment allows",
+    "idle": ", unless somebody uses it",
+    "stopped_too_long": ", unless it is started",
+    "budget": ", since a budget is spent",
+}
 
 
 def _limits(one: Instance) -> str:

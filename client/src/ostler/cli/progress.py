@@ -11,7 +11,7 @@ from ostler.cli.session import FAILED, INTERRUPTED, Session, say
 from ostler.cli.words import COLOURS, DOING, ago, seconds_of, span, usd, why
 
 if TYPE_CHECKING:
-    from ostler.models import Instance
+    from ostler.models import Accepted, Created, Instance
     from ostler.waiting import Progress
 
 _FRAMES_PER_SECOND = 8
@@ -21,12 +21,12 @@ _SIGN_OF_LIFE_SECONDS = 30.0  # between two lines that say nothing new
 class Watch:
     """Told of every look; shows one line that lives in a terminal, and a line for each change in a pipe."""
 
-    def __init__(self, name: str, expected: float | None) -> None:
+    def __init__(self, name: str, expected: float | None, status: str) -> None:
         self.name = name
         self.expected = expected
         self.began = self.phase_began = self.said_at = time.monotonic()
         self.silent_since: float | None = None
-        self.status = ""
+        self.status = status
         self.waiting = ""
         self.said = ""
         self.console: Any = None
@@ -124,13 +124,15 @@ def wait(
     wanted: str,
     timeout: str | None,
     *,
-    ready_by: str | None = None,
+    accepted: Accepted | Created | None = None,
 ) -> Instance:
-    """Until it is so; Ctrl-C ends the waiting alone, and says so."""
+    """Until it is so; Ctrl-C ends the waiting alone, and says so. `accepted`: what began it."""
     from ostler.errors import InstanceFailed
 
     instance_id, name = str(one["instanceId"]), str(one["name"])
-    watch = Watch(name, max(1.0, -ago(ready_by)) if ready_by else None)
+    ready_by = accepted.get("estimatedReadyTime") if accepted else None
+    expected = max(1.0, -ago(ready_by)) if ready_by else None
+    watch = Watch(name, expected, accepted["status"] if accepted else "")
     seconds = seconds_of(timeout) if timeout else None
     try:
         with _live(watch):

@@ -52,6 +52,11 @@ class Session:
             self._said = True
             say(f"{error}; trying again")
 
+    def within(self, seconds: float) -> None:
+        """From now on no request takes longer, and none is tried again for longer."""
+        transport = self.client.transport
+        transport.retry_for, transport.timeout = seconds, min(transport.timeout, seconds)
+
     def find(self, text: str) -> Instance:
         """By name, id or the beginning of an id; living ones come first."""
         if text.startswith("inst_") and len(text) == _ID_LENGTH:
