@@ -55,7 +55,7 @@ class History:
         if self.record is None or self._released(end):
             return False
         explained = self._was_asked(end) or self._boot_failed(end) or self._was_surplus(end)
-        return explained or self._was_replaced(end)
+        return explained or self._was_replaced(end) or self._was_not_back(end)
 
     def _released(self, end: End) -> bool:
         """A caller's word that it is no longer ours to touch."""
@@ -97,6 +97,14 @@ class History:
         told = [one for one in self.events if one.type == "instance.creating" and one.reason == "replaced"]
         own = [one for one in told if one.machine_id == end.machine_id and end.after(one.at)]
         return end.action is Action.DELETE and bool(own)
+
+    def _was_not_back(self, end: End) -> bool:
+        """It was taken away, started again, and did not come up in time: it is stopped until it is back."""
+        off = [one for one in self.events if one.type == "instance.exited" and end.after(one.at)]
+        own = [one for one in off if one.machine_id == end.machine_id and one.error and not one.operation_id]
+        back = [one for one in self.events if one.type == "recovery.completed" and end.long_after(one.at)]
+        late = any(all(one.sequence > other.sequence for other in back) for one in own)
+        return end.action is Action.STOP and late
 
     def _was_surplus(self, end: End) -> bool:
         """One that a purchase of ours explains, that never was the instance's own, and that was announced

@@ -38,7 +38,7 @@ from functions.shared.domain.instance.observations import (
 from functions.shared.domain.instance.progress import PURCHASES_PAUSED
 from functions.shared.domain.instance.purchases import intend, refused_offers, still_buying
 from functions.shared.domain.instance.record import Instance, Purchase, PurchaseOutcome, Queue, Spec
-from functions.shared.domain.instance.recovery import fallback
+from functions.shared.domain.instance.recovery import fallback, offer_found
 from functions.shared.domain.market import Choice, Order, RegistryAuth, Template, with_variables
 from functions.shared.engine.consumer import consume_steps
 from functions.shared.engine.step import UNPROVEN_KEY, StepCalls, postponed
@@ -90,16 +90,17 @@ class BuyMachine:
         return self._purchase(decision, choice, template, spec)
 
     def find_offer(self, decision: Decision, _: FindOffer) -> tuple[Decision, Observation]:
-        """Whether it could be bought now; the offer itself is chosen when it is bought."""
+        """Whether it could be bought now, and paid for; the offer itself is chosen when it is bought."""
         if refused := self._may_not_buy():
             return decision, refused
         try:
-            self._chosen(decision.record)
+            found = OfferFound(self._chosen(decision.record)[0].offers[0].price)
+            self.instances.require_room(offer_found(decision, found).record)
         except NovitaForNow as error:
             return decision, postponed(error)
         except (CallerError, NovitaRefused) as error:
             return decision, OfferNotFound(error.fault)
-        return decision, OfferFound()
+        return decision, found
 
     def _may_not_buy(self) -> CallPostponed | None:
         if not self.key_trust.proven():

@@ -46,6 +46,8 @@ class StoredInstances:
     def save(self, decision: Decision, _: Any = ()) -> Instance:
         return cast(Instance, self._run.make(Call("save", value=decision)))
 
+    def require_room(self, _: Instance) -> None: ...
+
     def intend(self, decision: Decision, purchase: Purchase) -> Instance:
         return cast(Instance, self._run.make(Call("intend", name=purchase.name, value=(decision, purchase))))
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from functions.shared.domain.instance.decision import Decision
 from functions.shared.domain.instance.limits import EndedBy
-from functions.shared.domain.instance.record import Instance, Purchase, PurchaseOutcome
+from functions.shared.domain.instance.record import Action, Instance, Purchase, PurchaseOutcome
 from functions.shared.domain.instance.status import Status
 from tests.explorer.world import OURS, POLICY, Call, HeldKey, ModelMachine, World
 from tests.unit.domain.instance.promises import assert_due_unless_at_rest, assert_follows
@@ -50,7 +50,7 @@ def check_action(world: World, machine: ModelMachine, call: Call) -> None:
         or surplus
         or (failed and not record.was_ready)
         or _given_back(machine) in world.asked,
-        "stop": failed or bool({"stop", "delete"} & world.asked),
+        "stop": failed or bool({"stop", "delete"} & world.asked) or _too_slow(machine) in world.asked,
         "start": "start" in world.asked or record.recovery is not None,
         "restart": "restart" in world.asked,
     }
@@ -60,6 +60,11 @@ def check_action(world: World, machine: ModelMachine, call: Call) -> None:
 def _given_back(machine: ModelMachine) -> str:
     """It was taken away, and another is to take its place."""
     return f"replace {machine.id}"
+
+
+def _too_slow(machine: ModelMachine) -> str:
+    """It was to be brought back, and did not come up in time."""
+    return f"stop {machine.id}"
 
 
 def check_settled(world: World, purchase: Purchase) -> None:
@@ -124,6 +129,9 @@ def noted(world: World, decision: Decision) -> World:
     recovery = decision.record.recovery
     if recovery and recovery.given_back:
         asked = asked | {f"replace {recovery.given_back}"}
+    if recovery and decision.record.status is Status.EXITED:
+        late = (one.machine_id for one in decision.record.cleanup.tasks if one.action is Action.STOP)
+        asked = asked | {f"stop {machine_id}" for machine_id in late}
     if decision.record.ended_by in _BY_CLOCK and decision.record.status in _ASKED:
         asked |= {_ASKED[decision.record.status]}
     return replace(world, asked=asked, missing_told=told)

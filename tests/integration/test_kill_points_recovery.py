@@ -1,14 +1,30 @@
-"""Functions killed at every call of a recovery: exactly one machine in the end, and its end told once."""
+"""Functions killed, or met by a user's stop or delete, at every call of a recovery: one machine in the end or
+none, never two, and how it ended told once."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from functions.api.use_cases import create_instance
+from functions.shared.domain.ids import read_mark
 from functions.shared.domain.instance.status import Status
 from tests.integration.conftest import Build
-from tests.integration.crash_points import AROUND, FORGETFUL, Crashes, Point, is_one, lives, points
+from tests.integration.crash_points import (
+    AROUND,
+    FORGETFUL,
+    Crashes,
+    Interruptions,
+    Point,
+    is_one,
+    lives,
+    points,
+    sides,
+)
 from tests.integration.harness import Harness
+from tests.integration.wire import Made
 
 WISHES = {
     "restart": {"action": "restart"},
@@ -42,17 +58,20 @@ def taken_away(harness: Harness, action: str, ids: list[str]) -> None:
     harness.settle(2000, schedule=False)
 
 
-def recorded(harness: Harness, action: str) -> list[Point]:
+def recorded(harness: Harness, action: str) -> list[Made]:
     ids = running(harness, action, 1)
     harness.wire.calls.clear()
     taken_away(harness, action, ids)
-    made = [call for call in harness.wire.calls if call.handler in ("create", "monitor")]
+    return [call for call in harness.wire.calls if call.handler in ("create", "monitor")]
+
+
+def worth_it(made: list[Made]) -> list[Point]:
     return [point for point in points(made) if not is_one(point.call, AROUND)]
 
 
-@pytest.mark.parametrize("action", ["restart", pytest.param("replace", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("action", WISHES)
 def test_whoever_dies_while_it_is_brought_back_is_followed_by_another(harness: Harness, action: str) -> None:
-    planned = lives(recorded(harness, action))
+    planned = lives(worth_it(recorded(harness, action)))
     ids = running(harness, action, len(planned))
     crashes = Crashes(harness)
     for instance_id, some in zip(ids, planned, strict=True):
@@ -69,3 +88,57 @@ def test_whoever_dies_while_it_is_brought_back_is_followed_by_another(harness: H
         assert types == ["recovery.started", "recovery.completed"], some
         assert harness.record(instance_id).status is Status.RUNNING, some
     harness.assert_books_balance()
+
+
+ENDS = {"stop": ("POST", "/stop"), "delete": ("DELETE", "")}
+# Stopped when its machine was given back already, it has none to stop.
+ENDED = {"stop": (Status.STOPPED, Status.FAILED), "delete": (Status.TERMINATED,)}
+
+
+@pytest.mark.parametrize("action", WISHES)
+@pytest.mark.parametrize(
+    "asked",
+    [["stop", "delete"], *(pytest.param([one], marks=pytest.mark.soak) for one in ENDS)],
+    ids=" and ".join,
+)
+def test_what_a_user_ends_at_any_call_of_a_recovery_ends(
+    harness: Harness, action: str, asked: list[str]
+) -> None:
+    """At one call the one, at the next one the other; each at both sides of every call in the long form."""
+    made = recorded(harness, action)
+    found = sides(made) if len(asked) == 1 else worth_it(made)
+    ids = running(harness, action, len(found))
+    meetings, ends = Interruptions(harness), {}
+    for number, (instance_id, point) in enumerate(zip(ids, found, strict=True)):
+        ends[instance_id] = asked[number % len(asked)]
+        meetings.plan(instance_id, point, partial(end, harness, instance_id, ends[instance_id]))
+
+    taken_away(harness, action, ids)
+
+    meetings.end()
+    machines = machines_of(harness)
+    for instance_id, point in zip(ids, found, strict=True):
+        record, own = harness.record(instance_id), machines[instance_id]
+        assert record.status in ENDED[ends[instance_id]], point
+        for one, another in pairwise(own):
+            assert one["removedAt"], point
+            assert one["removedAt"] < another["createdAt"], point
+        left = [one["status"] for one in own if one["removedAt"] is None]
+        assert left == ["exited"] * (record.status is Status.STOPPED), point
+        assert harness.history(instance_id).count("recovery.failed") <= 1, point
+    harness.assert_books_balance()
+
+
+def end(harness: Harness, instance_id: str, asked: str) -> None:
+    method, way = ENDS[asked]
+    status, answer = harness.call(method, f"/api/instances/{instance_id}{way}")
+    assert status == 202, answer
+
+
+def machines_of(harness: Harness) -> dict[str, list[Any]]:
+    """Of each instance, those that ever were, the first one first."""
+    found: dict[str, list[Any]] = {}
+    for one in sorted(harness.simulator.instances(), key=lambda one: str(one["createdAt"])):
+        mark = read_mark(one["name"], harness.wiring.deployment.id())
+        found.setdefault(mark.instance_id if mark else "", []).append(one)
+    return found

@@ -135,30 +135,46 @@ def test_a_start_that_was_accepted_before_waits_and_goes_on(
     assert calls(harness, *STARTED) == 1
 
 
-def test_deadlines_run_on(build: Build) -> None:
+def test_what_waited_through_a_pause_longer_than_its_deadline_goes_on(build: Build) -> None:
     harness = build(PURCHASE_MAX_WAIT="600", BOOT_MAX_WAIT="600")
-    begun, started, restarted = (harness.create(name=name) for name in ("a", "b", "c"))
+    started, restarted = (harness.create(name=name) for name in ("a", "b"))
     harness.settle()
     stopped(harness, started)
     harness.call("POST", f"/api/instances/{started}/start", {})
     harness.call("POST", f"/api/instances/{restarted}/restart", {})
-    begun = harness.create()
+    created = harness.create()
     turn(harness, "pause")
 
-    harness.run(700)
-    harness.settle()
+    harness.run(1300)
 
-    record = harness.record(begun)
-    assert (record.status, record.error and record.error.code) == (Status.FAILED, "PURCHASES_PAUSED")
-    # What was never asked for at Novita is as it was, and no worse.
-    assert harness.record(started).status is Status.STOPPED
-    assert harness.record(restarted).status is Status.RUNNING
-    for one in (started, restarted):
-        operation = harness.record(one).operation
-        assert operation
-        assert operation.error
-        assert (operation.status, operation.error.code) == ("failed", "PURCHASES_PAUSED")
     assert calls(harness, *STARTED) == 0
+    assert calls(harness, BOUGHT) == 2
+    turn(harness, "resume")
+    harness.settle()
+    assert [harness.record(one).status for one in (created, started, restarted)] == [
+        Status.RUNNING,
+        Status.READY,
+        Status.READY,
+    ]
+
+
+def test_what_was_left_of_a_deadline_is_left_after_a_pause(build: Build) -> None:
+    harness = build(PURCHASE_MAX_WAIT="600")
+    instance_id = harness.create()
+    for product in harness.simulator.products():
+        harness.simulator.patch_product(product["id"], available=False)
+    harness.advance(31)  # offers so old are asked for again
+    harness.run(370)
+    turn(harness, "pause")
+
+    harness.run(900)
+    turn(harness, "resume")
+    harness.run(100)
+    waiting = harness.record(instance_id)
+    harness.run(200)
+
+    assert waiting.status is Status.CREATING
+    assert harness.record(instance_id).status is Status.FAILED
 
 
 def test_a_redrive_that_would_buy_is_refused(harness: Harness) -> None:

@@ -8,33 +8,7 @@ import pytest
 from functions.shared.domain.instance.status import Status
 from tests.integration.conftest import Build
 from tests.integration.harness import Harness
-
-PRODUCT = "4090.16c62g"
-
-
-def running(harness: Harness, **body: Any) -> tuple[str, str]:
-    """An instance that runs, and its machine."""
-    instance_id = harness.create(**body)
-    harness.run(60)  # a limit is not waited for
-    record = harness.record(instance_id)
-    assert record.status is Status.RUNNING
-    return instance_id, record.machine.id or ""
-
-
-def told(harness: Harness, instance_id: str, *types: str) -> list[dict[str, Any]]:
-    _, answer = harness.call("GET", f"/api/instances/{instance_id}/events")
-    return [one for one in answer["events"] if one["type"] in types]
-
-
-def shown(harness: Harness, instance_id: str) -> Any:
-    return harness.call("GET", f"/api/instances/{instance_id}")[1]
-
-
-def taken_away(harness: Harness, machine_id: str, **how: Any) -> None:
-    """And a sweep has seen it."""
-    harness.simulator.reclaim(machine_id, **{"notice": False, **how})
-    harness.advance(130)
-    harness.sweep()
+from tests.integration.reclaims import no_offers, running, shown, taken_away, told
 
 
 @pytest.mark.parametrize("spot_in_get", [False, True])
@@ -260,11 +234,6 @@ def test_no_machine_above_the_price_cap_takes_its_place(harness: Harness) -> Non
     harness.assert_books_balance()
 
 
-def no_offers(harness: Harness, **change: Any) -> None:
-    for product in harness.simulator.products():
-        harness.simulator.patch_product(product["id"], **(change or {"available": False}))
-
-
 def test_nothing_is_given_back_without_an_offer_at_hand(harness: Harness) -> None:
     wish = {"action": "replace", "window": "30m"}
     instance_id, machine_id = running(harness, onReclaim=wish)
@@ -397,6 +366,44 @@ def test_while_paused_no_recovery_begins(harness: Harness) -> None:
     harness.call("POST", "/api/resume")
     harness.settle()
     assert shown(harness, instance_id)["status"] == "running"
+    harness.assert_books_balance()
+
+
+@pytest.mark.parametrize("given_back", [False, True])
+def test_a_pause_takes_nothing_from_the_window_of_a_recovery(harness: Harness, given_back: bool) -> None:
+    wish = {"action": "replace", "window": "20m"} if given_back else {"action": "restart", "window": "20m"}
+    instance_id, machine_id = running(harness, onReclaim=wish)
+    taken_away(harness, machine_id, noRoomSeconds=100_000 if given_back else 300)
+    harness.run(630 if given_back else 100)
+    status = harness.record(instance_id).status
+    assert status is (Status.CREATING if given_back else Status.EXITED)
+    harness.call("POST", "/api/pause")
+
+    harness.run(3600)
+
+    view = shown(harness, instance_id)
+    assert (view["status"], view["waitingFor"]["code"]) == (status.value, "PURCHASES_PAUSED")
+    harness.call("POST", "/api/resume")
+    harness.settle()
+    view = shown(harness, instance_id)
+    assert view["status"] == "running"
+    assert (view["novitaInstanceId"] != machine_id) is given_back
+    assert told(harness, instance_id, "recovery.failed") == []
+    harness.assert_books_balance()
+
+
+def test_a_pause_takes_nothing_from_the_time_in_which_only_starts_are_tried(harness: Harness) -> None:
+    instance_id, machine_id = running(harness, onReclaim="replace")
+    taken_away(harness, machine_id, noRoomSeconds=1800)
+    harness.run(100)
+    harness.call("POST", "/api/pause")
+    harness.run(1500)
+    harness.call("POST", "/api/resume")
+
+    harness.settle()
+
+    view = shown(harness, instance_id)
+    assert (view["status"], view["novitaInstanceId"]) == ("running", machine_id)
     harness.assert_books_balance()
 
 

@@ -181,8 +181,9 @@ def status() -> StatusView:
     summary="Buy and start nothing until resumed",
     description=(
         "Creates, starts and restarts answer 409 `PURCHASES_PAUSED`, everywhere within 5 s. What was "
-        "accepted before and is not bought or started yet waits (`waitingFor`), while its deadline runs on; "
-        "a call that Novita has taken goes on. Stops, deletes, looks and health checks go on."
+        "accepted before and is not bought, started or brought back yet waits (`waitingFor`) and goes on by "
+        "itself when resumed: the time of a pause counts for no deadline of it. A call that Novita has taken "
+        "goes on. Stops, deletes, looks and health checks go on."
     ),
     tags=["service"],
 )

@@ -270,6 +270,12 @@ class Instances:
                 return
         raise Unavailable("Too many commit money at this moment; ask again")
 
+    def require_room(self, record: Instance) -> None:
+        """SpendingRefused where caps or budgets would not let it commit what it is about to; nothing is
+        stored."""
+        self._require_budget(record)
+        self._caps.updates(record, commits=True)
+
     def save(self, decision: Decision, also: Sequence[Write] = ()) -> Instance:
         """Write over the version that the decision grew from, or raise StaleInstance."""
         record, books = self._stepped(decision)

@@ -432,11 +432,13 @@ FULL = Instance(
         checked_at=after(26),
         given_back="m-2",
         held_since=after(27),
+        paused_for=timedelta(minutes=1),
     ),
     recoveries=RecoveryCount(4, (after(23),)),
     error=Fault("X", ""),
     lists=("0123456789",),
     waiting=Fault("Y", "ü", {"regions": {"CN-HK-01": "NO_PRICE"}}),
+    paused_at=NOW,
 )
 
 

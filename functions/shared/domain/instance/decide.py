@@ -30,7 +30,7 @@ from functions.shared.domain.instance.observations import (
     UnknownMachine,
     UseRead,
 )
-from functions.shared.domain.instance.progress import check_time, proceed
+from functions.shared.domain.instance.progress import after_pause, check_time, proceed
 from functions.shared.domain.instance.record import Instance
 
 
@@ -53,7 +53,7 @@ def decide(
 def _learn(decision: Decision, observation: Observation) -> Decision:
     match observation:
         case Tick():
-            limited = enforcement.enforce(decision)
+            limited = enforcement.enforce(after_pause(decision))
             return limited if limited.call or limited.pause else check_time(limited)
         case PurchasesRead():
             return purchases.purchases_read(decision, observation)
@@ -90,7 +90,7 @@ def _learn(decision: Decision, observation: Observation) -> Decision:
         case RecoveryMayBegin():
             return recovery.begun(decision)
         case OfferFound():
-            return recovery.offer_found(decision)
+            return recovery.offer_found(decision, observation)
         case OfferNotFound():
             return recovery.offer_not_found(decision, observation)
         case UseRead():

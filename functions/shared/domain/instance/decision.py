@@ -105,7 +105,8 @@ class Decision:
         clock = self.record.clock
         clock = clock if comes_back else clock.moved(self.record.status, status, self.now)
         ended_by = None if status in UP else self.record.ended_by
-        own: dict[str, Any] = {"clock": clock, "ended_by": ended_by, "updated_at": self.now, "waiting": None}
+        own: dict[str, Any] = {"clock": clock, "ended_by": ended_by, "updated_at": self.now}
+        own |= {"waiting": None, "paused_at": None}
         changed = self.change(**own | changes | {"status": status})
         health = self.record.health if status in (Status.READY, Status.FAILED) else None
         if changed.record.ended_by:

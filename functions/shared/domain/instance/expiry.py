@@ -83,6 +83,8 @@ def idle_since(record: Instance) -> datetime | None:
     clock = record.clock
     if record.status not in (Status.RUNNING, Status.READY) or clock.running_since is None:
         return None
+    if record.recovery:  # nobody can use what was taken away
+        return None
     uses = (clock.ready_since or clock.running_since, clock.used_at, record.last_used_at)
     return max(use for use in uses if use)
 
@@ -149,7 +151,7 @@ def _deletes(record: Instance) -> list[Deadline]:
         return []
     kept = record.machine.bought_at if record.status is Status.FAILED and record.live_machine_id else None
     lived = _after(clock.ran_at or kept, limits.delete_after, most.delete_after)
-    off_since = clock.off_since if record.status in OFF else None
+    off_since = clock.off_since if record.status in OFF and record.recovery is None else None
     off = _after(off_since, limits.delete_after_stopped, most.delete_after_stopped)
     return [
         *_at(limits.delete_at, EndedBy.LIFETIME),

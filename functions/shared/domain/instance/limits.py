@@ -162,7 +162,7 @@ class LimitClock:
     ready_since: datetime | None = None  # since then it may be idle; None: since it runs
     used_at: datetime | None = None  # its last use, as it was last read
     ask_again_at: datetime | None = None  # whether its GPUs are idle could not be told
-    off_since: datetime | None = None  # in `stopped` or `exited`
+    off_since: datetime | None = None  # in `stopped` or `exited`, with nobody bringing it back
     budget_stop_at: datetime | None = None  # a budget is passed that stops what runs
     told_stop_at: datetime | None = None  # the time that the last notice named
     told_delete_at: datetime | None = None
@@ -184,6 +184,10 @@ class LimitClock:
         """A start was asked for: what counts from each start counts anew, when it runs."""
         anew = ("running_since", "ready_since", "ask_again_at", "off_since", "budget_stop_at")
         return replace(self, **dict.fromkeys(anew), start_at=now)
+
+    def brought_back(self, now: datetime) -> "LimitClock":
+        """Which is no start: only whether it is idle counts anew, as nobody could use it meanwhile."""
+        return replace(self, ready_since=now, ask_again_at=None)
 
     def spends(self, stop_at: datetime) -> bool:
         """Whether it passed before its start was asked for. One that passes while it comes up acts when it

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
 
 from functions.shared.domain.errors import Fault
 from functions.shared.domain.instance.boot_times import BootEstimate
@@ -240,6 +241,8 @@ class RecoveryMayBegin:
 @dataclass(frozen=True)
 class OfferFound:
     """Another machine can be had at this moment."""
+
+    price: Decimal  # USD for one GPU and hour
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ def _finish(decision: Decision) -> Decision:
     if record.at_rest:
         return decision.change(waiting=None).due(limit)
     due = decision.pause or _next_look(decision)
-    deadline = record.deadline_at
+    deadline = None if record.paused_at else record.deadline_at
     if deadline and deadline > decision.now:
         due = min(due, deadline)
     elif deadline and record.status in WITH_BOOT_DEADLINE and not _may_be_up(decision, deadline):
@@ -166,6 +166,16 @@ def _end(decision: Decision) -> Decision:
     return decision.move(Status.TERMINATED).move_operation("completed")
 
 
+def after_pause(decision: Decision) -> Decision:
+    """What a pause held back is asked for again. The time in between counts for nothing that waits for it."""
+    record = decision.record
+    if record.paused_at is None:
+        return decision
+    held_for = decision.now - record.paused_at
+    deadline = record.deadline_at and record.deadline_at + held_for
+    return recovery.moved(decision.change(paused_at=None, deadline_at=deadline), held_for)
+
+
 def check_time(decision: Decision) -> Decision:
     """What time has brought about: a restart that is given up, a deadline."""
     decision = recovery.check_window(give_up_restart(decision))
@@ -180,14 +190,17 @@ def check_time(decision: Decision) -> Decision:
         overdue = _start_overdue(record, decision.now)
         return decision.change_machine(needs_look=True) if overdue else decision
     if record.status is Status.HEALTH_CHECKING:
-        return fail(decision, Fault("HEALTH_CHECK_FAILED", "The application did not answer in time"))
-    if record.pending and record.waiting == PURCHASES_PAUSED:  # Novita was not asked
-        return leave_as_it_was(decision, PURCHASES_PAUSED)
+        return _late(decision, Fault("HEALTH_CHECK_FAILED", "The application did not answer in time"))
     error = record.machine.shown_error
     because = f"; {error.fault.message}" if error else ""
     late = Fault("STARTUP_TIMEOUT", f"The machine was not running in time{because}")
     # What was to be restarted, and was perhaps never asked, may run on: somebody may be using it.
-    return leave_as_it_was(decision, late) if record.pending is Action.RESTART else fail(decision, late)
+    return leave_as_it_was(decision, late) if record.pending is Action.RESTART else _late(decision, late)
+
+
+def _late(decision: Decision, fault: Fault) -> Decision:
+    again = recovery.may_try_again(decision.record)
+    return recovery.not_up_in_time(decision, fault) if again else fail(decision, fault)
 
 
 def give_up_restart(decision: Decision) -> Decision:
@@ -251,6 +264,8 @@ def leave_as_it_was(decision: Decision, fault: Fault) -> Decision:
 def postpone(decision: Decision, fault: Fault, wait_seconds: float | None) -> Decision:
     """What could not be done waits; what else there is to do, such as another machine to delete, does not."""
     decision = recovery.held(decision.change(waiting=fault), fault)
+    if fault == PURCHASES_PAUSED:
+        decision = decision.change(paused_at=decision.now)
     if decision.record.status is not Status.CREATING:
         decision = set_aside(decision)
         if more_to_do(decision):

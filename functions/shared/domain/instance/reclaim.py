@@ -63,12 +63,13 @@ class Recovery:
     since: datetime | None = None  # when this began; None: not yet, as while purchases are paused
     until: datetime | None = None
     refused: int = 0  # starts that came to nothing
-    no_room: bool = False  # which is why the last of them was refused
+    no_room: bool = False  # which is why the last of them was refused; or it did not come up
     try_at: datetime | None = None  # Novita is not asked before
     seeks_offer: bool = False  # starts had their time: another machine is looked for beside
     checked_at: datetime | None = None  # the step that last asked whether this may begin, or for an offer
     given_back: str = ""  # the machine whose place another takes
     held_since: datetime | None = None  # a cap or budget has not let it begin since
+    paused_for: timedelta = timedelta()  # since it began
 
 
 @dataclass(frozen=True)

@@ -330,6 +330,7 @@ class Instance:
     ended_by: EndedBy | None = None  # what stopped or ended it last
     error: Fault | None = None
     waiting: Fault | None = None  # why the next step has not been possible yet
+    paused_at: datetime | None = None  # a pause held it back then: until it is asked again, no time counts
     capped: bool = False  # the key that made it has caps: it is counted for the key
     counted: Commitment = field(default=NOTHING, compare=False)  # by what is stored; never stored itself
     # By owner and tag, in which items of their own have it: the store's affair, and no part of what it is.

@@ -15,11 +15,12 @@ from functions.shared.domain.instance.observations import (
     CallRefused,
     FindOffer,
     Look,
+    OfferFound,
     OfferNotFound,
 )
 from functions.shared.domain.instance.reclaim import ON_DEMAND, ReclaimAction, Recovery
 from functions.shared.domain.instance.record import Action, Instance, RentedMachine, Spec
-from functions.shared.domain.instance.status import UP, Status
+from functions.shared.domain.instance.status import OFF, UP, Status
 
 _LONGEST_WAIT = timedelta(minutes=5)  # between two starts
 _TIME_TO_BUY = timedelta(minutes=10)  # at least, once a machine has been given back for another
@@ -56,6 +57,15 @@ def held(decision: Decision, fault: Fault) -> Decision:
     return _changed(decision, held_since=None) if fault.code == "PURCHASES_PAUSED" else decision
 
 
+def moved(decision: Decision, held_for: timedelta) -> Decision:
+    """A pause has held it for so long, which takes nothing from its window."""
+    recovery = decision.record.recovery
+    if recovery is None or recovery.since is None:
+        return decision
+    until, try_at = (at and at + held_for for at in (recovery.until, recovery.try_at))
+    return _changed(decision, until=until, try_at=try_at, paused_for=recovery.paused_for + held_for)
+
+
 def begun(decision: Decision) -> Decision:
     """Nothing forbids it, unless a cap or budget does when this is stored: before anything is started."""
     record, now = decision.record, decision.now
@@ -76,7 +86,7 @@ def completed(decision: Decision) -> Decision:
     record, recovery = decision.record, decision.record.recovery
     if recovery is None:
         return decision
-    decision = decision.change(recovery=None)
+    decision = decision.change(recovery=None, clock=record.clock.brought_back(decision.now))
     if recovery.since is None:
         return decision
     count = replace(record.recoveries, completed=record.recoveries.completed + 1)
@@ -90,8 +100,16 @@ def ended(decision: Decision, fault: Fault) -> Decision:
     recovery = decision.record.recovery
     if recovery is None:
         return decision
-    decision = decision.change(recovery=None)
+    decision = _given_up(decision)
     return decision.add_event("recovery.failed", fault.code, fault) if recovery.since else decision
+
+
+def _given_up(decision: Decision) -> Decision:
+    """What stays off is so from now on."""
+    clock = decision.record.clock
+    if decision.record.status in OFF:
+        clock = replace(clock, off_since=decision.now)
+    return decision.change(recovery=None, clock=clock)
 
 
 def superseded(fault: Fault | None) -> bool:
@@ -130,7 +148,7 @@ def _held_too_long(decision: Decision, recovery: Recovery) -> Decision:
         return decision
     because = f": {waiting.message}" if waiting else ""
     fault = Fault(FAILED, f"Its machine was taken away, and nothing may be spent on it{because}")
-    decision = decision.change(recovery=None, waiting=None)
+    decision = _given_up(decision.change(waiting=None))
     return decision.add_event("recovery.failed", fault.code, fault)
 
 
@@ -142,7 +160,7 @@ def start_is_next(record: Instance, now: datetime) -> bool:
     if recovery is None or recovery.since is None or recovery.try_at is None:
         return False
     due = recovery.try_at <= now and not _out_of_time(record, now)
-    return due and record.status is Status.EXITED and not record.machine.needs_look
+    return due and record.status is Status.EXITED and not record.machine.needs_look and not _stops(record)
 
 
 def next_call(record: Instance, step: datetime) -> Call | None:
@@ -152,7 +170,7 @@ def next_call(record: Instance, step: datetime) -> Call | None:
     if recovery.since is None:
         return BeginRecovery()
     tried = recovery.try_at is not None and recovery.try_at > step
-    wanted = recovery.seeks_offer and (record.missing or (recovery.no_room and tried))
+    wanted = recovery.seeks_offer and (record.missing or (recovery.no_room and (tried or _stops(record))))
     return FindOffer() if wanted and _may_replace(record, step) else None
 
 
@@ -178,7 +196,8 @@ def is_start(record: Instance, act: Act | None) -> bool:
 def is_starting(record: Instance, novita_status: str) -> bool:
     """By a start of ours whose answer was lost, or by hand."""
     begun = record.recovery is not None and record.recovery.since is not None
-    return begun and record.status is Status.EXITED and novita_status in ("toStart", "starting")
+    starting = novita_status in ("toStart", "starting") and not _stops(record)
+    return begun and record.status is Status.EXITED and starting
 
 
 def start_taken(decision: Decision) -> Decision:
@@ -192,6 +211,22 @@ def seen_starting(decision: Decision) -> Decision:
     """What was shown before that is out of date, as after a start whose answer came."""
     changes: Any = {"acted_at": decision.now, "spot_status": "", "spot_reclaim_at": None}
     return start_taken(decision.change_machine(**changes))
+
+
+def may_try_again(record: Instance) -> bool:
+    """With the machine that was taken away: one that took its place, and did not come up, is given back."""
+    recovery = record.recovery
+    begun = recovery is not None and recovery.since is not None and not recovery.given_back
+    return begun and not record.spec.keep_on_failure and record.may_become(Status.EXITED)
+
+
+def not_up_in_time(decision: Decision, fault: Fault) -> Decision:
+    """It is stopped, so that it costs nothing, and then as after a start that was refused."""
+    changes: Any = {"deadline_at": None, "ended_by": EndedBy.FAILURE}
+    decision = decision.move(Status.EXITED, fault.code, fault, **changes).change(waiting=fault)
+    decision = _changed(_try_later(decision), no_room=True)
+    machine_id = decision.record.machine.id
+    return decision.add_cleanup(machine_id, Action.STOP) if machine_id else decision
 
 
 def start_refused(decision: Decision, refusal: CallRefused) -> Decision:
@@ -214,9 +249,9 @@ def fallback(record: Instance) -> Spec | None:
     return replace(record.spec, billing_mode=ON_DEMAND)
 
 
-def offer_found(decision: Decision) -> Decision:
+def offer_found(decision: Decision, found: OfferFound) -> Decision:
     """Another can be had: the machine is given back, and when it is confirmed gone the other is bought. That
-    is stored before anything is deleted."""
+    is stored before anything is deleted, and only within caps and budgets."""
     record, recovery = decision.record, decision.record.recovery
     machine_id = record.live_machine_id
     if recovery is None or machine_id is None or not _may_replace(record, decision.now):
@@ -228,7 +263,7 @@ def offer_found(decision: Decision) -> Decision:
     decision = decision.add_cleanup(machine_id, Action.DELETE)
     deadline = max(recovery.until or decision.now, decision.now + _TIME_TO_BUY)
     decision = decision.move(Status.CREATING, "replaced", deadline_at=deadline, health=None)
-    return decision.wait_until(decision.now)
+    return decision.change_purchases(price=found.price).commit().wait_until(decision.now)
 
 
 def offer_not_found(decision: Decision, missed: OfferNotFound) -> Decision:
@@ -268,6 +303,11 @@ def missed(record: Instance) -> bool:
     return record.missing and not record.coming_up and record.status in UP | {Status.MIGRATING}
 
 
+def _stops(record: Instance) -> bool:
+    """It was started, did not come up in time, and is not off again yet."""
+    return record.cleanup.task(record.machine.id) is not None
+
+
 def _out_of_time(record: Instance, now: datetime) -> bool:
     until = record.recovery.until if record.recovery else None
     return until is not None and now >= until
@@ -283,7 +323,8 @@ def _replace_at(record: Instance) -> datetime | None:
     recovery, asked = record.recovery, record.spec.on_reclaim
     if recovery is None or recovery.since is None or asked is None:
         return None
-    return recovery.since + asked.replace_after if asked.action is ReclaimAction.REPLACE else None
+    at = recovery.since + asked.replace_after + recovery.paused_for
+    return at if asked.action is ReclaimAction.REPLACE else None
 
 
 def _may_replace(record: Instance, now: datetime) -> bool:

@@ -359,6 +359,10 @@ def _follow(decision: Decision, machine: Machine, began: datetime) -> Decision:
     """Let our status follow what the machine is seen to be."""
     record = decision.record
     match machine_state(machine):
+        case MachineState.RUNNING if record.status in OFF and (task := record.cleanup.task(machine.id)):
+            # It is to be stopped; or it is back, late, and Novita has not let us stop it before that.
+            late = record.recovery is not None and task.refusal is not None
+            return _running(decision.without_task(machine.id)) if late else decision
         case MachineState.RUNNING if record.status in COMING_UP | OFF:
             shown = replace(machine, endpoints=record.machine.endpoints)
             if has_addresses(shown, expected=record.machine.expects_endpoints):

@@ -1,6 +1,7 @@
 """The rules of a recovery, one by one."""
 
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -246,7 +247,7 @@ def test_without_an_offer_nothing_is_given_back_and_none_is_asked_for_again_in_t
 
 
 def replaced() -> Decision:
-    return decide(lost(REPLACE, 601, no_room=True, try_at=after(60)), OfferFound(), NOW, POLICY)
+    return decide(lost(REPLACE, 601, no_room=True, try_at=after(60)), OfferFound(Decimal(2)), NOW, POLICY)
 
 
 def test_with_an_offer_the_machine_is_given_back_which_is_stored_before_the_call() -> None:
@@ -258,6 +259,8 @@ def test_with_an_offer_the_machine_is_given_back_which_is_stored_before_the_call
     ]
     assert decision.call is None
     assert decision.record.next_check_at == NOW
+    assert decision.commits, "a cap or budget may refuse it"
+    assert decision.record.purchases.price == Decimal(2)
 
 
 def test_nothing_is_bought_before_the_machine_is_gone() -> None:
