@@ -215,6 +215,22 @@ def test_a_deleted_machine_costs_nothing_for_as_long_as_nobody_could_look(harnes
     assert cost(harness, instance_id)["estimated"] is True
 
 
+def test_one_that_was_missed_before_its_delete_counts_until_then(harness: Harness) -> None:
+    instance_id, machine_id = up(harness)
+    sweep_on(harness, 300)
+    harness.simulator.patch_instance(machine_id, status="removed")
+    harness.advance(50)
+    harness.sweep()
+    harness.deliver()
+    harness.advance(100)
+    harness.call("DELETE", f"/api/instances/{instance_id}")
+
+    harness.settle()
+
+    assert harness.record(instance_id).status is Status.TERMINATED
+    assert same(intervals(harness, instance_id), billed(harness, machine_id), within=61)
+
+
 def test_one_that_stopped_while_nobody_could_look_counts_until_then_where_novita_tells(
     harness: Harness,
 ) -> None:

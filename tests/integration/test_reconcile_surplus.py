@@ -24,6 +24,27 @@ def test_a_second_machine_is_deleted_and_announced_once(harness: Harness) -> Non
     assert [one.reason for one in told] == [f"surplus machine {second} is being deleted"]
 
 
+def test_what_is_back_is_given_back_by_the_sweep_that_also_sees_its_instance_change(harness: Harness) -> None:
+    (instance_id,) = running(harness)
+    second = put_bought(harness, instance_id, purchase=2)
+    harness.advance(5)
+    harness.simulator.hide(second)
+    harness.simulator.fault("stale", path="/gpu/instances", ageSeconds=3, times=1)
+    harness.sweep()
+    harness.settle()
+    assert second in harness.record(instance_id).cleanup.gone
+    harness.simulator.show(second)
+    harness.simulator.patch_instance(machine_of(harness, instance_id), status="exited")
+    harness.advance(200)
+
+    harness.sweep()
+
+    record = harness.record(instance_id)
+    assert (record.status, bool(record.cleanup.task(second))) == (Status.EXITED, True)
+    harness.settle()
+    assert live(harness) == {machine_of(harness, instance_id)}
+
+
 @pytest.mark.parametrize("purchase", [1, 7])
 def test_a_machine_with_its_mark_is_adopted_by_an_instance_that_has_none(
     harness: Harness, purchase: int

@@ -123,6 +123,7 @@ class Repair:
         if (shown := self._shown(machine.id)) is None:
             return None
         logger.warning("machine reappeared", instance_id=record.id, novita_id=machine.id)
+        record = self.instances.get(record.id) or record  # this sweep may have changed it already
         decision = self._decide(record, Reappeared(shown, began))
         action = "delete" if decision.record.cleanup.tasks else "adopt"
         return self._surplus(record, machine.id, action, decision)

@@ -54,6 +54,16 @@ def test_a_run_whose_times_are_told_is_exact() -> None:
     assert not ledger.unsure
 
 
+def test_a_time_that_is_told_and_cannot_be_is_estimated() -> None:
+    """Novita tells a stop that is older than an end that was counted by our own clock."""
+    stored = {"storage_usd_per_hour": Decimal("0.01")}
+    ledger = see(bought(**stored), "exited", 60, off=True, started=5, stopped=40).expect(ID, at(100))
+    not_started = see(ledger, "exited", 150, off=True, started=5, stopped=40)
+
+    assert lines(not_started) == [("running", 5, 40, False), ("storage", 40, 100, True)]
+    assert (not_started.meters[0].since, not_started.meters[0].estimated) == (at(100), True)
+
+
 def test_a_run_whose_times_are_not_told_is_as_long_as_what_was_seen_allows() -> None:
     ledger = see(bought(), "creating", 20)
     ledger = see(ledger, "running", 50)

@@ -213,7 +213,7 @@ def _ended_at(record: Instance, task: CleanupTask, missed_at: datetime) -> datet
     if task.asked_at is not None:
         return min(missed_at, max(task.asked_at, task.seen_at))
     own = task.machine_id == record.machine.id
-    return (record.machine.missing_since if own else None) or missed_at
+    return (record.machine.first_missed_at if own else None) or missed_at
 
 
 def _missed(decision: Decision, began: datetime) -> Decision:

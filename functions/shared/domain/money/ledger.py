@@ -329,7 +329,7 @@ class Ledger:
             return self._stop(meter.machine_id, stopped)
         if not seen.off:
             return self._not_before(meter, seen.began)
-        return self._drop(meter)._store_from(meter.machine_id, meter.ended_at, seen.began)
+        return self._drop(meter)._store_from(meter.machine_id, stopped, meter.ended_at or seen.began)
 
     def _begin(self, machine_id: str, at: datetime) -> "Ledger":
         """At a time that Novita tells."""
@@ -357,6 +357,7 @@ class Ledger:
         if meter is None:
             return self
         since = max(at, meter.ended_at or at)
+        estimated = estimated or since > at + _NOVITAS_SECOND  # by a clock of ours that was ahead
         return self._put(replace(meter, kind=kind, since=since, confirmed=confirmed, estimated=estimated))
 
     def _not_before(self, meter: Meter, at: datetime) -> "Ledger":
