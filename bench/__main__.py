@@ -1,6 +1,7 @@
 """`make bench`: every group of measurements, or those that are named, in `bench/RESULTS.md`."""
 
 import sys
+import time
 from collections.abc import Sequence
 
 from bench.groups import groups, measure
@@ -17,8 +18,10 @@ def main(arguments: Sequence[str]) -> int:
     before = read(RESULTS.read_text()) if RESULTS.exists() else []
     now: list[Row] = []
     for group in chosen:
+        began = time.monotonic()
         now += measure(group)
         RESULTS.write_text(written(merged(before, now)))
+        print(f"{group} took {time.monotonic() - began:.0f} s\n", flush=True)
     print("", *changes(before, now), sep="\n")
     return int(not all(row.holds for row in now))
 

@@ -57,9 +57,9 @@ def rows() -> Iterator[Row]:
         print(f"    {n / LIVES:5.1f}  {call}")
     for place, n in bare.by_place.most_common():
         print(f"    {n / LIVES:5.1f}  {place}")
-    yield Row("bill", "a life without ledger and limits", of_one(bare), "write units", HALF)
+    yield Row("writes", "a life without ledger and limits", of_one(bare), "write units", HALF)
     added = of_one(whole) - of_one(bare)
-    yield Row("bill", "what the ledger and limits add to it", added, "write units", 40)
+    yield Row("writes", "what the ledger and limits add to it", added, "write units", 40)
 
 
 if __name__ == "__main__":
