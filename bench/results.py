@@ -108,6 +108,6 @@ def changes(before: Iterable[Row], now: Iterable[Row]) -> Iterator[str]:
 
 
 def _rounded(row: Row) -> Row:
-    """As the one that was read. Which direction is better is known of the row itself, not of what is written."""
+    """As the one that was read; but which direction is better only the row itself knows."""
     value, spread = (_read_number(number(one)) for one in (row.value, row.spread))
     return replace(row, value=value, spread=spread)
