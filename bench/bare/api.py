@@ -1,14 +1,15 @@
 """The API's busiest routes with nothing but pydantic and boto3, in the fewest calls that keep the promise.
 
-The caller's key is held for 30 s, and its requests are counted in the process. One instance: one read, of the
-record and of its last use. The list: its page of the index, the items with their last uses, and their number,
-held for a minute. Create: one transaction, which checks that purchases are not paused and that the
-Idempotency-Key is new, and one message (a key that was used would be read after the transaction was refused);
-products and template are held for minutes, shared with the other processes through the table, and else asked
-of Novita at once, with two slots of the rate limit taken in one write.
+The caller's key is held for 30 s, and its requests are counted in the process. One instance: one read, of
+the record and of its last use. The list: its page of the index, the items with their last uses, and their
+number, held for a minute. Create: one transaction, which checks that purchases are not paused, that there
+is no budget (else it would be looked at) and that the Idempotency-Key is new (else its answer would be
+read), and one message; how long boots take is held for a minute; products and template are held for
+minutes, shared with the other processes through the table, and else asked of Novita at once, with two
+slots of the rate limit taken in one write.
 
-It is easier on itself than the service in one thing: its slots are those of a minute of the clock, not of any
-60 s.
+It is easier on itself than the service in one thing: its slots are those of a minute of the clock, not of
+any 60 s.
 """
 
 import base64
@@ -280,12 +281,13 @@ def create(body: CreateBody, actor: str, request_id: str, repeat: tuple[str, str
     event = {"pk": instance_id, "sk": "event#0000000001", "kind": "event", "due": "event", "dueAt": due}
     event |= {"event": {"type": "instance.creating", "at": now.isoformat(), "actor": actor, "sequence": 1}}
     owned = {"pk": instance_id, "sk": "list#owner", "id": instance_id, "lookup": f"owner#{actor}"}
+    boot = _kept(f"boot {body.productName}", TOTAL_SECONDS, lambda: _boot_seconds(body.productName))
     answer = {
         "instanceId": instance_id,
         "status": "creating",
         "message": "Accepted; a machine is being bought",
         "region": offer["regions"][0],
-        "estimatedReadyTime": datetime.fromtimestamp(NOW() + 300, UTC).isoformat(),
+        "estimatedReadyTime": datetime.fromtimestamp(NOW() + boot, UTC).isoformat(),
     }
     scope, body_hash = repeat
     first = {"pk": f"bare#answer#{scope}", "sk": "answer", "kind": "answer", "bodyHash": body_hash}
@@ -293,13 +295,8 @@ def create(body: CreateBody, actor: str, request_id: str, repeat: tuple[str, str
     dynamodb.transact_write_items(
         TransactItems=[
             *({"Put": _new(one)} for one in (item, event, owned, first)),
-            {
-                "ConditionCheck": {
-                    "TableName": TABLE,
-                    "Key": _key("switch#purchases", "switch"),
-                    "ConditionExpression": "attribute_not_exists(paused)",
-                }
-            },
+            _without("switch#purchases", "switch", "paused"),
+            _without("bare#budgets", "budgets", "pk"),
         ]
     )
     message = {"instance_id": instance_id, "token": token, "correlation_id": request_id}
@@ -380,8 +377,18 @@ def _item(pk: str, sk: str) -> dict[str, Any]:
     return {name: _read(value) for name, value in item.items()}
 
 
+def _boot_seconds(product_name: str) -> float:
+    item = dynamodb.get_item(TableName=TABLE, Key=_key(f"bare#boots#{product_name}", "boots")).get("Item")
+    return float(item["seconds"]["N"]) if item else 300.0
+
+
 def _key(pk: str, sk: str) -> dict[str, Any]:
     return {"pk": {"S": pk}, "sk": {"S": sk}}
+
+
+def _without(pk: str, sk: str, name: str) -> dict[str, Any]:
+    condition = f"attribute_not_exists({name})"
+    return {"ConditionCheck": {"TableName": TABLE, "Key": _key(pk, sk), "ConditionExpression": condition}}
 
 
 def _new(item: dict[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,10 @@
-"""A look at a machine that is coming up, with pydantic and boto3, in the fewest calls that keep the promise.
+"""A look at a machine that is coming up, with pydantic and boto3, in the fewest calls that keep the
+promise.
 
-The record is read, and Novita's circuit, which all functions share (held for 5 s); a slot of the rate limit
-is taken, Novita asked with a key that is read again when it is five minutes old, the record written over the
-version that was read with its next due time, the next message sent, and the job counted.
+The record is read, Novita's circuit, which all functions share (held for 5 s), and how many others wait
+(many would be told by one list); a slot of the rate limit is taken, Novita asked with a key that is read
+again when it is five minutes old, the record written over the version that was read with its next due
+time, the next message sent, and the job counted.
 
 It is easier on itself than the service in two things: its slots are those of a minute of the clock, not of
 any 60 s, and nobody looks between its steps.
@@ -25,6 +27,7 @@ from pydantic import BaseModel
 
 NOW = time.time
 TABLE, QUEUE = os.environ["TABLE_NAME"], os.environ["MONITOR_QUEUE_URL"]
+SHARED_FROM = int(os.environ.get("SHARE_LIST_FROM", "6"))
 POLL_SECONDS, CIRCUIT_SECONDS, SECRET_SECONDS = 30, 5, 300
 
 dynamodb: Any = boto3.client("dynamodb")
@@ -83,6 +86,8 @@ def step(message: Message) -> None:
     instance = Instance.model_validate_json(zlib.decompress(base64.b64decode(item["record"])))
     if _kept("circuit", CIRCUIT_SECONDS, _circuit) == "open":
         raise ConnectionError("Novita does not answer")
+    if _waiting() >= SHARED_FROM:
+        raise NotImplementedError("the list")
     _add("limiter", f"{NOW() // 60:.0f}", "used", most=97)
     shown = _novita(instance.machine.id, message.correlation_id)
     now = NOW()
@@ -130,6 +135,18 @@ def _circuit() -> str:
     key = {"pk": {"S": "bare#circuit"}, "sk": {"S": "circuit"}}
     item = dynamodb.get_item(TableName=TABLE, Key=key).get("Item", {})
     return str(_plain(item).get("state", "closed"))
+
+
+def _waiting() -> int:
+    until = {"N": str(int(1000 * (NOW() + 20 * POLL_SECONDS)))}
+    answer = dynamodb.query(
+        TableName=TABLE,
+        IndexName="due",
+        KeyConditionExpression="due = :due AND dueAt <= :until",
+        ExpressionAttributeValues={":due": {"S": "instance"}, ":until": until},
+        Limit=SHARED_FROM,
+    )
+    return int(answer["Count"])
 
 
 def _kept(name: str, seconds: float, read: Any) -> Any:
