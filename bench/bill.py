@@ -8,7 +8,6 @@ how long AWS and Novita take to answer, and that a function has its share of a c
 import io
 import logging
 import os
-import re
 import tempfile
 import time
 from collections import Counter, defaultdict
@@ -35,7 +34,7 @@ from tests.integration.wire import Made
 from tests.integration.write_units import WriteUnits, counting
 
 MOST_WATCHED, MOST_UNWATCHED = 6.00, 2.50  # USD a month, idle
-MOST_WRITE_UNITS = 180  # of a life, with limits and ledger: 139 and 40
+WATCHED, UNWATCHED = "a month of nothing, with alarms", "a month of nothing, unwatched"
 AWS_SECONDS, NOVITA_SECONDS = 0.006, 0.200  # of waiting for one answer
 CORE_MB = 1769  # of memory, with which a function has one core
 POLLS_A_MINUTE = 5 * 3  # of an idle queue: five pollers that wait for 20 s each
@@ -185,12 +184,12 @@ def standing(service: Template, watch: Template | None, metrics: int) -> Bill:
     return bill
 
 
-def _row(title: str, bill: Bill, bound: float | None) -> Row:
-    """With what it is made up of printed before it."""
+def _rows(title: str, bill: Bill, bound: float | None, least: float) -> Iterator[Row]:
+    """With what it is made up of, as far as it is so much."""
+    yield Row("bill", title, sum(bill.values()), "USD", bound)
     for name, usd in sorted(bill.items(), key=lambda one: -one[1]):
-        if usd >= 0.005:
-            print(f"  {usd:8.2f}  {name}")
-    return Row("bill", title, sum(bill.values()), "USD", bound)
+        if usd >= least:
+            yield Row("bill", f"{title}: {name}", usd, "USD", is_part=True)
 
 
 def idle(made: Harness) -> Iterator[Row]:
@@ -212,8 +211,8 @@ def idle(made: Harness) -> Iterator[Row]:
         **standing(service, service.watch, len(quiet["alarms"].metrics)),
     }
     without = {**work(quiet["off"], sweeps), **standing(service, None, len(quiet["off"].metrics))}
-    yield _row("a month of nothing, with alarms", watched, MOST_WATCHED)
-    yield _row("a month of nothing, unwatched", without, MOST_UNWATCHED)
+    yield from _rows(WATCHED, watched, MOST_WATCHED, 0.005)
+    yield from _rows(UNWATCHED, without, MOST_UNWATCHED, 0.005)
 
 
 def lives(made: Harness) -> Iterator[Row]:
@@ -225,21 +224,11 @@ def lives(made: Harness) -> Iterator[Row]:
             made.settle()
             made.call("DELETE", f"/api/instances/{instance_id}")
             made.settle()
-    sweeping = trace.invocations["reconcile"]
     for name in ("invocations", "seconds"):
         getattr(trace, name).pop("reconcile")  # which is in the bill of a month
-    yield _row("a thousand lives", work(trace, 1000 / LIVES), None)
-    each = (trace.writes.total - _of_sweeps(trace.writes)) / LIVES
-    places = ", ".join(f"{n / LIVES:.0f} {place}" for place, n in trace.writes.by_place.most_common())
-    print(f"  write units: {places}")
-    for call, n in trace.writes.by_call.most_common(12):
-        print(f"    {n / LIVES:5.1f}  {call}")
-    print(f"    {trace.invocations.total() / LIVES:.1f} invocations, {sweeping / LIVES:.1f} sweeps meanwhile")
-    yield Row("bill", "a life", each, "write units", MOST_WRITE_UNITS)
-
-
-def _of_sweeps(writes: WriteUnits) -> int:
-    return sum(n for call, n in writes.by_call.items() if re.match(r"sweep PutItem sweep/", call))
+    yield from _rows("a thousand lives", work(trace, 1000 / LIVES), None, 0.0005)
+    invocations = trace.invocations.total() / LIVES
+    yield Row("bill", "a thousand lives: invocations of one", invocations, "", is_part=True)
 
 
 def rows() -> Iterator[Row]:

@@ -1,5 +1,6 @@
-"""From the start of a process to its first answer, in CPU time: each function as it is deployed, in turn with
-one that has nothing in it but pydantic and boto3 and makes the same calls (`bench/bare`).
+"""From the start of a process to its first answer, in CPU time: each function as it is deployed, in turn
+with one that has nothing in it but pydantic and boto3 and makes the same calls (`bench/bare`); and
+where it goes, by a few starts more of each (`bench/sampling.py`).
 """
 
 import json
@@ -7,7 +8,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -36,11 +38,19 @@ from local.paths import ROOT
 from tests.integration.harness import Context, Harness
 from tests.integration.wire import Made
 
-ROUNDS = 11
+ROUNDS, LOOKED_AT = 11, 5
 API_BOUND, CONSUMER_BOUND = 1.25, 1.30
+STARTING, LEAST = "starting Python", 0.02  # parts that are smaller are not told
 ASSET = ROOT / ".build" / "asset-here"
 SDK = ROOT / ".build" / "sdk-here"
 BARE = ROOT / "bench" / "bare"
+
+GIVEN_UP = (
+    "mostly the making of frozen dataclasses, which the bare one has none of: given up would be dataclasses "
+    "for values and use cases (tuples and dictionaries are free), or one module for each rule, so that "
+    "fewer are imported; then Powertools (its router imports the classes of all AWS events, its logger and "
+    "metrics are imported by every function), given up for a router and log lines of our own"
+)
 
 _SERVICES = {"SendMessage": "sqs", "Publish": "sns", "GetSecretValue": "secretsmanager"}
 _ALWAYS = " OR attribute_exists(pk) OR attribute_not_exists(pk)"
@@ -53,6 +63,7 @@ class Case:
     event: Callable[[Harness], Event]
     bare: str = "replay"
     bound: float = CONSUMER_BOUND
+    given_up: str = GIVEN_UP
 
 
 def _get(harness: Harness) -> Event:
@@ -80,8 +91,10 @@ CASES = (
 @dataclass(frozen=True)
 class Run:
     seconds: float
-    init_seconds: float
+    init_seconds: float  # of them, until its modules were imported
     memory_kb: int
+    began_seconds: float  # until it was looked at
+    looks: Counter[str]
 
 
 class Processes:
@@ -93,11 +106,11 @@ class Processes:
         build(ASSET, HERE)
         sdk()
 
-    def run(self, module: str, event: Event, *flags: str, **environment: str) -> Run:
+    def run(self, module: str, event: Event, *parts: str, **environment: str) -> Run:
         result = self._folder / "result.json"
         paths = [ASSET, SDK] if module.startswith("functions.") else [ASSET, SDK, BARE]
         done = subprocess.run(  # noqa: S603  # ourselves
-            [sys.executable, "-S", *flags, ROOT / "bench" / "process.py", module, result],
+            [sys.executable, "-S", ROOT / "bench" / "process.py", module, result, *parts],
             env={**self._environment, "PYTHONPATH": os.pathsep.join(map(str, paths)), **environment},
             input=json.dumps([event]),
             text=True,
@@ -108,7 +121,8 @@ class Processes:
             raise RuntimeError(f"{module}: {done.stderr[-3000:]}{done.stdout[-2000:]}")
         found = json.loads(result.read_text())
         _require_done(module, found["answer"], done.stdout)
-        return Run(found["spent"][-1], found["spent"][0], found["memory"])
+        init, *_, seconds = found["spent"]
+        return Run(seconds, init, found["memory"], found["began"], Counter(found["looks"]))
 
 
 def sdk() -> None:
@@ -184,18 +198,50 @@ def _measured(place: Stage, folder: Path, case: Case) -> Iterator[Row]:
     processes = Processes(place.environment(harness), folder)
     if case.bare == "replay":
         calls.write_text(recorded(harness, case))
-    ratios, memory, ours, bare = [], [], [], []
-    for turn in range(ROUNDS + 1):
+
+    def start(*parts: str) -> tuple[Run, Run]:
         events = case.event(harness), case.event(harness)
-        own = processes.run(case.module, events[0])
-        other = processes.run(case.bare, events[1], CALLS=str(calls))
-        if turn == 0:  # what is compiled, and read from the disk for the first time
-            continue
-        ours.append(own.seconds)
-        bare.append(other.seconds)
-        ratios.append(own.seconds / other.seconds)
-        memory.append(own.memory_kb / other.memory_kb)
-    told = f"{1000 * median(bare):.0f} ms bare; ours {1000 * median(ours):.0f}"
-    yield Row("cold", case.name, median(ratios), "times", case.bound, False, told, half_spread(ratios))
+        own = processes.run(case.module, events[0], *parts)
+        return own, processes.run(case.bare, events[1], *parts, CALLS=str(calls))
+
+    start()  # what is compiled, and read from the disk for the first time
+    pairs = [start() for _ in range(ROUNDS)]
+    ratios = [own.seconds / other.seconds for own, other in pairs]
+    ours, bare = (median(one.seconds for one in runs) for runs in zip(*pairs, strict=True))
+    told = f"{1000 * bare:.0f} ms bare; ours {1000 * ours:.0f}"
+    yield Row(
+        "cold",
+        case.name,
+        median(ratios),
+        "times",
+        case.bound,
+        anchor=told,
+        spread=half_spread(ratios),
+        given_up=case.given_up,
+    )
     if case is CASES[0]:
+        memory = [own.memory_kb / other.memory_kb for own, other in pairs]
         yield Row("cold", "api, memory", median(memory), "times", anchor="bare", spread=half_spread(memory))
+    imported = [median(one.init_seconds for one in runs) for runs in zip(*pairs, strict=True)]
+    yield _part(case, "until all is imported", *imported)
+    looked_at = zip(*(start("parts") for _ in range(LOOKED_AT)), strict=True)
+    own_parts, bare_parts = (
+        _parts(runs, seconds) for runs, seconds in zip(looked_at, (ours, bare), strict=True)
+    )
+    for name, seconds in own_parts.items():
+        if seconds >= LEAST * ours:
+            yield _part(case, name, seconds, bare_parts.get(name, 0.0))
+
+
+def _parts(runs: Iterable[Run], seconds: float) -> dict[str, float]:
+    """Of so many seconds, the largest first."""
+    looked_at = list(runs)
+    began = median(one.began_seconds for one in looked_at)
+    looks = sum((one.looks for one in looked_at), Counter[str]())
+    shares = {name: (seconds - began) * number / looks.total() for name, number in looks.items()}
+    return dict(sorted({STARTING: began, **shares}.items(), key=lambda one: -one[1]))
+
+
+def _part(case: Case, name: str, ours: float, bare: float) -> Row:
+    anchor = f"{1000 * bare:.0f} bare"
+    return Row("cold", f"{case.name}: {name}", 1000 * ours, "ms", anchor=anchor, is_part=True)

@@ -20,12 +20,14 @@ def groups() -> list[str]:
 
 def measure(group: str) -> list[Row]:
     with ProcessPoolExecutor(1, get_context("spawn")) as process:
-        return process.submit(_measured, group).result()
+        return process.submit(measured, group).result()
 
 
-def _measured(group: str) -> list[Row]:
+def measured(group: str) -> list[Row]:
     rows = []
     for row in import_module(f"bench.{group}").rows():
+        if row.group != group:  # it would take the place of another group's rows in the results
+            raise ValueError(f"{group} has a row of {row.group}: {row.name}")
         print(line(row), flush=True)
         rows.append(row)
     return rows

@@ -1,6 +1,8 @@
 """`bench/RESULTS.md`: every row that was measured, beside its bound; read again to say what has changed."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from bench.table import Row
@@ -14,6 +16,14 @@ Written by `make bench`, never by hand: ratios and counts, which say the same on
 bound that does not hold. The spread is how far a value moves within one run; what moved by more than both
 runs' spreads is better or worse.
 """
+GIVEN_UP = "## What would have to be given up for the bounds that do not hold"
+PARTS = """\
+## Where it goes
+
+What the times and bills above are made up of. Times are those of this run's machine: their shares say the
+same on another one, they do not.
+"""
+_GIVEN_UP = re.compile(r"- \*\*(.+?): (.+)\*\*: (.+)")
 
 
 def number(value: float) -> str:
@@ -29,13 +39,34 @@ def line(row: Row) -> str:
 
 
 def written(rows: Iterable[Row]) -> str:
-    table = [f"| {' | '.join(HEADER)} |", "|---|---|---|---:|---|---:|---:|---|", *map(line, rows)]
-    return INTRODUCTION + "\n" + "\n".join(table) + "\n"
+    all_of_them = list(rows)
+    sections = [INTRODUCTION, _table(row for row in all_of_them if not row.is_part)]
+    missed = [row for row in all_of_them if not row.holds and row.given_up]
+    if missed:
+        reasons = [f"- **{row.group}: {row.name}**: {row.given_up}" for row in missed]
+        sections += [f"{GIVEN_UP}\n", "\n".join(reasons) + "\n"]
+    parts = [row for row in all_of_them if row.is_part]
+    if parts:
+        sections += [PARTS, _table(parts)]
+    return "\n".join(sections)
+
+
+def _table(rows: Iterable[Row]) -> str:
+    lines = [f"| {' | '.join(HEADER)} |", "|---|---|---|---:|---|---:|---:|---|", *map(line, rows)]
+    return "\n".join(lines) + "\n"
 
 
 def read(text: str) -> list[Row]:
+    """As far as it is written: of a row without a bound it is not known whether more is better."""
+    whole, _, parts = text.partition(PARTS)
+    given_up = {(group, name): reason for group, name, reason in _GIVEN_UP.findall(whole)}
+    rows = [replace(row, given_up=given_up.get((row.group, row.name), "")) for row in _rows(whole)]
+    return [*rows, *(replace(row, is_part=True) for row in _rows(parts))]
+
+
+def _rows(text: str) -> Iterator[Row]:
     lines = [one for one in text.splitlines() if one.startswith("|")]
-    return [_row([cell.strip() for cell in one.strip("|").split("|")]) for one in lines[2:]]
+    return (_row([cell.strip() for cell in one.strip("|").split("|")]) for one in lines[2:])
 
 
 def _row(cells: list[str]) -> Row:
@@ -67,10 +98,16 @@ def merged(before: Sequence[Row], now: Sequence[Row]) -> list[Row]:
 def changes(before: Iterable[Row], now: Iterable[Row]) -> Iterator[str]:
     """What is better or worse by more than both runs moved by themselves."""
     known = {(row.group, row.name): row for row in before}
-    for row in read(written(now)):  # rounded as the other is
+    for row in (_rounded(row) for row in now if not row.is_part):
         old = known.get((row.group, row.name))
         if old is None or abs(row.value - old.value) <= old.spread + row.spread:
             continue
         better = (row.value > old.value) == row.least
         verdict = "better" if better else "worse"
         yield f"{verdict:<7}{row.group}: {row.name}: {number(old.value)} → {number(row.value)} {row.unit}"
+
+
+def _rounded(row: Row) -> Row:
+    """As the one that was read; but which direction is better only the row itself knows."""
+    value, spread = (_read_number(number(one)) for one in (row.value, row.spread))
+    return replace(row, value=value, spread=spread)

@@ -90,6 +90,7 @@ def request(harness: Harness, method: str, path: str, body: Any = None, query: s
             "content-type": "application/json",
             "accept": "*/*",
             "user-agent": "bench",
+            **({"idempotency-key": str(uuid4())} if body else {}),  # as every client sends it
         },
         "requestContext": {
             "http": {"method": method, "path": path, "sourceIp": "192.0.2.1"},
@@ -99,6 +100,12 @@ def request(harness: Harness, method: str, path: str, body: Any = None, query: s
         "body": json.dumps(body) if body else None,
         "isBase64Encoded": False,
     }
+
+
+def asked_anew(event: Event) -> None:
+    """The same again would be answered from what the first was answered."""
+    if "idempotency-key" in event.get("headers", {}):
+        event["headers"]["idempotency-key"] = str(uuid4())
 
 
 def instance(harness: Harness, wanted: Callable[[str], bool], **body: Any) -> str:

@@ -14,9 +14,11 @@ class Row:
     value: float
     unit: str
     bound: float | None = None
-    least: bool = False  # the bound is the least that is wanted, not the most
+    least: bool = False  # more is better, and the bound is the least that is wanted
     anchor: str = ""  # what the value is measured beside
     spread: float = 0.0
+    given_up: str = ""  # where the bound does not hold: what would have to be given up for it
+    is_part: bool = False  # of what another row measures
 
     @property
     def holds(self) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from bench.results import RESULTS, read
 from functions.api.app import build
 from functions.api.auth import scope_for
 from functions.api.responses import STATUS_OF
@@ -20,7 +21,7 @@ from local.paths import ROOT
 
 README, SCREENS = ROOT / "README.md", ROOT / "docs" / "screens"
 REFERENCE, RUNBOOK, CLI = (ROOT / "docs" / name for name in ("reference.md", "runbook.md", "cli.md"))
-FIVE_MINUTES = ROOT / "docs" / "guides" / "five-minutes.md"
+FIVE_MINUTES, OPERATE = (ROOT / "docs" / "guides" / name for name in ("five-minutes.md", "operate.md"))
 
 
 def states() -> str:
@@ -100,6 +101,18 @@ def screen(name: str, *commands: str) -> Callable[[], str]:
     return shown
 
 
+def idle_bill() -> str:
+    """As it was measured: the two rows of the bill that have a bound, and what they are made up of."""
+    bill = [row for row in read(RESULTS.read_text()) if row.group == "bill"]
+    usd = {row.name: row.value for row in bill}
+    watched, unwatched = (row.name for row in bill if row.bound is not None)
+    rows = ["| USD a month | with alarms | with `watch=off` |", "|---|---:|---:|"]
+    for part in (name.rpartition(": ")[2] for name in usd if name.startswith(f"{watched}: ")):
+        shown = (f"{usd.get(f'{which}: {part}', 0.0):.2f}" for which in (watched, unwatched))
+        rows.append(f"| {part} | {' | '.join(shown)} |")
+    return "\n".join([*rows, f"| **in all** | **{usd[watched]:.2f}** | **{usd[unwatched]:.2f}** |"])
+
+
 PARTS: dict[Path, dict[str, Callable[[], str]]] = {
     README: {
         "round trip": screen("round-trip", "create", "ls", "rm"),
@@ -117,6 +130,7 @@ PARTS: dict[Path, dict[str, Callable[[], str]]] = {
     CLI: {"commands": commands},
     REFERENCE: {"routes": routes, "states": states, "errors": errors, "settings": settings},
     RUNBOOK: {"metrics": metrics},
+    OPERATE: {"idle bill": idle_bill},
 }
 
 

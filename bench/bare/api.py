@@ -1,9 +1,15 @@
 """The API's busiest routes with nothing but pydantic and boto3, in the fewest calls that keep the promise.
 
-One instance: the caller's key, held for 30 s, and one read. The list: its page of the index, the items with
-their last uses, and their number, held for a minute. Create: one transaction, which checks that purchases are
-not paused, and one message; products and template are held for minutes, shared with the other processes
-through the table, and else asked of Novita at once, with two slots of the rate limit taken in one write.
+The caller's key is held for 30 s, and its requests are counted in the process. One instance: one read, of
+the record and of its last use. The list: its page of the index, the items with their last uses, and their
+number, held for a minute. Create: one transaction, which checks that purchases are not paused, that there
+is no budget (else it would be looked at) and that the Idempotency-Key is new (else its answer would be
+read), and one message; how long boots take is held for a minute; products and template are held for
+minutes, shared with the other processes through the table, and else asked of Novita at once, with two
+slots of the rate limit taken in one write.
+
+It is easier on itself than the service in one thing: its slots are those of a minute of the clock, not of
+any 60 s.
 """
 
 import base64
@@ -24,11 +30,54 @@ from pydantic import BaseModel, ConfigDict, Field
 NOW = time.time
 TABLE, QUEUE = os.environ["TABLE_NAME"], os.environ["CREATE_QUEUE_URL"]
 KEY_SECONDS, CATALOG_SECONDS, TOTAL_SECONDS = 30, 300, 60
+ANSWER_SECONDS = 24 * 3600
+REQUESTS_PER_CALLER = int(os.environ.get("REQUESTS_PER_CALLER", "20"))  # in a second
 
 dynamodb: Any = boto3.client("dynamodb")
 sqs: Any = boto3.client("sqs")
 _read, _write = TypeDeserializer().deserialize, TypeSerializer().serialize
 _held: dict[str, tuple[float, Any]] = {}
+_asked: dict[str, tuple[float, int]] = {}  # by caller: a second, and how often in it
+
+
+class HealthCheck(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    timeoutMs: int = Field(10_000, ge=1000, le=60_000)  # noqa: N815  # the API's own name
+    retryAttempts: int = Field(3, ge=0, le=10)  # noqa: N815  # the API's own name
+    retryDelayMs: int = Field(2000, ge=100, le=30_000)  # noqa: N815  # the API's own name
+    maxWaitTimeMs: int = Field(300_000, ge=30_000, le=1_800_000)  # noqa: N815  # the API's own name
+    targetPort: int | None = Field(None, ge=1, le=65_535)  # noqa: N815  # the API's own name
+    path: str = "/"
+
+
+class Limits(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    stopAfter: str | int | None = None  # noqa: N815  # the API's own name
+    deleteAfter: str | int | None = None  # noqa: N815  # the API's own name
+    stopAt: datetime | None = None  # noqa: N815  # the API's own name
+    deleteAt: datetime | None = None  # noqa: N815  # the API's own name
+    idleStopAfter: str | int | None = None  # noqa: N815  # the API's own name
+    idleGpuBelow: float | None = Field(None, gt=0, le=100)  # noqa: N815  # the API's own name
+    deleteAfterStopped: str | int | None = None  # noqa: N815  # the API's own name
+
+
+class Volume(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    id: str
+    mountPath: str  # noqa: N815  # the API's own name
+
+
+class Reclaim(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    action: Literal["none", "restart", "replace"] = "none"
+    window: str | int | None = None
+    maxRecoveries: int | None = None  # noqa: N815  # the API's own name
+    replaceAfter: str | int | None = None  # noqa: N815  # the API's own name
+    fallback: Literal["onDemand"] | None = None
 
 
 class CreateBody(BaseModel):
@@ -43,6 +92,17 @@ class CreateBody(BaseModel):
     webhookUrl: str | None = None  # noqa: N815  # the API's own name
     billingMode: Literal["spot", "onDemand"] = "spot"  # noqa: N815  # the API's own name
     tags: dict[str, str] = Field(default_factory=dict, max_length=20)
+    regions: list[str] | None = None
+    maxPricePerGpuHour: float | None = Field(None, gt=0)  # noqa: N815  # the API's own name
+    placement: Literal["priority", "cheapest"] = "priority"
+    healthCheck: HealthCheck | None = None  # noqa: N815  # the API's own name
+    maxWaitTime: int | None = None  # noqa: N815  # the API's own name
+    onFailure: Literal["keep"] | None = None  # noqa: N815  # the API's own name
+    limits: Limits | None = None
+    onReclaim: Literal["none", "restart", "replace"] | Reclaim = "none"  # noqa: N815  # the API's own name
+    protected: bool = False
+    envs: list[dict[str, str]] = []
+    networkVolumes: list[Volume] = []  # noqa: N815  # the API's own name
 
 
 class Spec(BaseModel):
@@ -128,7 +188,8 @@ def handler(event: dict[str, Any], _: object) -> dict[str, Any]:
     actor = _authorized(event["headers"])
     method, path = event["requestContext"]["http"]["method"], event["rawPath"]
     if method == "POST":
-        status, body = 201, create(CreateBody.model_validate_json(event["body"]), actor, request_id)
+        wanted, repeat = CreateBody.model_validate_json(event["body"]), _scope(actor, path, event)
+        status, body = 201, create(wanted, actor, request_id, repeat)
     elif path == "/api/instances":
         status, body = 200, instances(100)
     else:
@@ -142,11 +203,29 @@ def handler(event: dict[str, Any], _: object) -> dict[str, Any]:
 def _authorized(headers: dict[str, str]) -> str:
     digest = hashlib.sha256(headers["authorization"].removeprefix("Bearer ").encode()).hexdigest()
     key = _kept(f"key {digest}", KEY_SECONDS, lambda: _item(f"key#{digest}", "key"))
-    return str(key["keyId"])
+    caller, second = str(key["keyId"]), NOW() // 1
+    since, times = _asked.get(caller, (second, 0))
+    _asked[caller] = second, times + 1 if since == second else 1
+    if _asked[caller][1] > REQUESTS_PER_CALLER:
+        raise PermissionError("too many requests")
+    return caller
+
+
+def _scope(actor: str, path: str, event: dict[str, Any]) -> tuple[str, str]:
+    """What an Idempotency-Key stands for, and the body that it came with."""
+    scope = json.dumps([actor, path, event["headers"]["idempotency-key"]])
+    return hashlib.sha256(scope.encode()).hexdigest(), hashlib.sha256(event["body"].encode()).hexdigest()
 
 
 def instance(instance_id: str) -> dict[str, Any]:
-    return _unpacked(_item(instance_id, "record")["record"]).shown()
+    keys = [_key(instance_id, kind) for kind in ("record", "used")]
+    wanted = {TABLE: {"Keys": keys, "ConsistentRead": True}}
+    found = dynamodb.batch_get_item(RequestItems=wanted)["Responses"][TABLE]
+    items = {item["sk"]["S"]: item for item in found}
+    view = _unpacked(items["record"]["record"]["S"]).shown()
+    if used := items.get("used"):
+        view["lastUsedAt"] = used["usedAt"]["S"]
+    return view
 
 
 def _unpacked(stored: str) -> Instance:
@@ -176,7 +255,7 @@ def instances(limit: int) -> dict[str, Any]:
     return {"instances": shown, "total": total}
 
 
-def create(body: CreateBody, actor: str, request_id: str) -> dict[str, Any]:
+def create(body: CreateBody, actor: str, request_id: str, repeat: tuple[str, str]) -> dict[str, Any]:
     products, template = _catalog(body.productName, str(body.templateId))
     offer = min(products, key=lambda one: int(one["spotPrice"]))
     now = datetime.fromtimestamp(NOW(), UTC)
@@ -202,27 +281,27 @@ def create(body: CreateBody, actor: str, request_id: str) -> dict[str, Any]:
     event = {"pk": instance_id, "sk": "event#0000000001", "kind": "event", "due": "event", "dueAt": due}
     event |= {"event": {"type": "instance.creating", "at": now.isoformat(), "actor": actor, "sequence": 1}}
     owned = {"pk": instance_id, "sk": "list#owner", "id": instance_id, "lookup": f"owner#{actor}"}
-    dynamodb.transact_write_items(
-        TransactItems=[
-            *({"Put": _new(one)} for one in (item, event, owned)),
-            {
-                "ConditionCheck": {
-                    "TableName": TABLE,
-                    "Key": _key("switch#purchases", "switch"),
-                    "ConditionExpression": "attribute_not_exists(paused)",
-                }
-            },
-        ]
-    )
-    message = {"instance_id": instance_id, "token": token, "correlation_id": request_id}
-    sqs.send_message(QueueUrl=QUEUE, MessageBody=json.dumps(message))
-    return {
+    boot = _kept(f"boot {body.productName}", TOTAL_SECONDS, lambda: _boot_seconds(body.productName))
+    answer = {
         "instanceId": instance_id,
         "status": "creating",
         "message": "Accepted; a machine is being bought",
         "region": offer["regions"][0],
-        "estimatedReadyTime": datetime.fromtimestamp(NOW() + 300, UTC).isoformat(),
+        "estimatedReadyTime": datetime.fromtimestamp(NOW() + boot, UTC).isoformat(),
     }
+    scope, body_hash = repeat
+    first = {"pk": f"bare#answer#{scope}", "sk": "answer", "kind": "answer", "bodyHash": body_hash}
+    first |= {"answer": json.dumps(answer), "expiresAt": int(NOW() + ANSWER_SECONDS)}
+    dynamodb.transact_write_items(
+        TransactItems=[
+            *({"Put": _new(one)} for one in (item, event, owned, first)),
+            _without("switch#purchases", "switch", "paused"),
+            _without("bare#budgets", "budgets", "pk"),
+        ]
+    )
+    message = {"instance_id": instance_id, "token": token, "correlation_id": request_id}
+    sqs.send_message(QueueUrl=QUEUE, MessageBody=json.dumps(message))
+    return answer
 
 
 def _catalog(product_name: str, template_id: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -298,8 +377,18 @@ def _item(pk: str, sk: str) -> dict[str, Any]:
     return {name: _read(value) for name, value in item.items()}
 
 
+def _boot_seconds(product_name: str) -> float:
+    item = dynamodb.get_item(TableName=TABLE, Key=_key(f"bare#boots#{product_name}", "boots")).get("Item")
+    return float(item["seconds"]["N"]) if item else 300.0
+
+
 def _key(pk: str, sk: str) -> dict[str, Any]:
     return {"pk": {"S": pk}, "sk": {"S": sk}}
+
+
+def _without(pk: str, sk: str, name: str) -> dict[str, Any]:
+    condition = f"attribute_not_exists({name})"
+    return {"ConditionCheck": {"TableName": TABLE, "Key": _key(pk, sk), "ConditionExpression": condition}}
 
 
 def _new(item: dict[str, Any]) -> dict[str, Any]:
