@@ -30,6 +30,10 @@ def ahead(**units: float) -> str:
     return _timestamp(datetime.now(UTC) + timedelta(**units))
 
 
+def moment(timestamp: str) -> datetime:
+    return datetime.fromisoformat(timestamp)
+
+
 def _timestamp(moment: datetime) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
 
@@ -367,13 +371,16 @@ def answer_to(path: str, query: str = "") -> Any:
     return one
 
 
-def serve(page: Page, changed: Callable[[Any], Any] = lambda body: body) -> None:
-    """In place of the API, for everything but who is looking."""
+def serve(page: Page, changed: Callable[[Any], Any] = lambda body: body, scope: str = "") -> None:
+    """In place of the API, for everything but who is looking, unless that is said."""
 
     def answer(route: Route) -> None:
         parts = urlsplit(route.request.url)
         if parts.path == "/api/me":
-            route.continue_()
+            if scope:
+                route.fulfill(json={"id": KEY, "scopes": [scope]})
+            else:
+                route.continue_()
             return
         body = json.dumps(changed(answer_to(parts.path, parts.query)))
         route.fulfill(status=200, content_type="application/json", body=body)

@@ -66,6 +66,7 @@ def test_a_machine_from_quote_to_the_end(visit: Begin, service: Service) -> None
     expect_status(page, "stopped")
     page.get_by_role("button", name="Start").click()
     expect_status(page, "ready")
+    expect(page.get_by_label("Now")).to_contain_text("stops in 5 h")  # of each start
     page.get_by_role("button", name="Delete…").click()
     expect(page.get_by_role("dialog")).to_contain_text("is lost")
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()

@@ -4,15 +4,18 @@ import { change, get, may, newKey, Refused } from "./api.js";
 import { fieldErrors, say } from "./dialogs.js";
 import { h } from "./dom.js";
 import { money, until } from "./format.js";
-import { limitFields, limitsFrom } from "./operations.js";
+import { limitFields, limitsFrom } from "./limits.js";
 import { stopPolling } from "./polling.js";
 import { present, redraw } from "./screen.js";
 import { BILLING, errorNote, regionReason, regionsIn } from "./words.js";
 
 const QUOTE_AFTER_MS = 350;
+const CAP = "maxPricePerGpuHour";
+/** What changes no price. */
+const UNPRICED = ["name", "tags", "envs", "webhookUrl", "protected", "healthCheck", "onReclaim"];
 
-/** @type {{ products: Product[] | null, quote: Quote | null, refused: Refused | null, template: Template | null, templateError: string, trouble: Refused | null, busy: boolean, quoting: boolean, key: string, keyFor: string, asked: number, lookedUp: string }} */
-const draft = { products: null, quote: null, refused: null, template: null, templateError: "", trouble: null, busy: false, quoting: false, key: "", keyFor: "", asked: 0, lookedUp: "" };
+/** @type {{ products: Product[] | null, quote: Quote | null, quoteFor: string, refused: Refused | null, template: Template | null, templateError: string, trouble: Refused | null, unanswered: string, busy: boolean, quoting: boolean, key: string, keyFor: string, asked: number, lookedUp: string }} */
+const draft = { products: null, quote: null, quoteFor: "", refused: null, template: null, templateError: "", trouble: null, unanswered: "", busy: false, quoting: false, key: "", keyFor: "", asked: 0, lookedUp: "" };
 let timer = 0;
 
 export function openCreate() {
@@ -21,7 +24,7 @@ export function openCreate() {
     present(() => [back(), h("h1", { tabindex: -1 }, "New machine"), h("p", { class: "card soft" }, "Your key may look and not buy: somebody with the scope write can.")], "New machine", 60_000);
     return;
   }
-  Object.assign(draft, { quote: null, refused: null, template: null, templateError: "", trouble: null, busy: false, lookedUp: "" });
+  Object.assign(draft, { quote: null, quoteFor: "", refused: null, template: null, templateError: "", trouble: null, unanswered: "", busy: false, lookedUp: "" });
   present(build, "New machine", 60_000);
   void readProducts();
 }
@@ -45,7 +48,7 @@ function build() {
   return [
     back(),
     h("h1", { tabindex: -1 }, "New machine"),
-    h("form", { class: "create", id: "create", novalidate: true, on: { input: described, change: described, submit: (/** @type {SubmitEvent} */ event) => void submit(event) } }, h("div", {}, what(), when(), more()), aside()),
+    h("form", { class: "create", id: "create", novalidate: true, on: { input: described, submit: (/** @type {SubmitEvent} */ event) => void submit(event) } }, h("div", {}, what(), when(), more()), aside()),
   ];
 }
 
@@ -99,7 +102,7 @@ function more() {
     h("summary", {}, "More"),
     field("Region first", h("input", { name: "region", autocomplete: "off", placeholder: "the deployment's own order", maxlength: 64 })),
     h("fieldset", { class: "choices" }, h("legend", {}, "Placement"), choice("placement", "priority", "By region order", true), choice("placement", "cheapest", "The cheapest region")),
-    field("At most, USD per GPU and hour", h("input", { name: "maxPricePerGpuHour", inputmode: "decimal", autocomplete: "off", placeholder: "no cap" })),
+    field("At most, USD per GPU and hour", h("input", { name: CAP, inputmode: "decimal", autocomplete: "off", placeholder: "no cap" })),
     field("If Novita takes a spot machine away", h("select", { name: "onReclaim" }, h("option", { value: "" }, "leave it off"), h("option", { value: "restart" }, "start it again"), h("option", { value: "replace" }, "start it again, else buy another (its disk is lost)"))),
     h("label", { class: "check" }, h("input", { type: "checkbox", name: "healthCheck" }), " Ready only when the application inside answers"),
     field("Webhook", h("input", { name: "webhookUrl", type: "url", autocomplete: "off", placeholder: "https://example.com/hook", maxlength: 2048 })),
@@ -126,12 +129,15 @@ function choice(name, value, label, first = false) {
 }
 
 function aside() {
+  const quote = isForThis() ? draft.quote : null;
   return h(
     "aside", { class: "card quote", "aria-label": "Quote" },
     h("h2", {}, "What it would be"),
-    h("div", { "aria-live": "polite", "aria-busy": String(draft.quoting) }, quoted()),
+    draft.quote && !quote && h("p", { class: "note busy", role: "status" }, "This is the price of what you described before; the new one is being asked for."),
+    h("div", { class: draft.quote && !quote ? "old" : "", "aria-live": "polite", "aria-busy": String(draft.quoting) }, quoted()),
+    draft.unanswered && h("div", { class: "note bad", role: "alert", "data-key": "unanswered" }, h("p", {}, `No answer came, and ${draft.unanswered} may have been bought all the same. The same once more buys nothing twice; before you change anything and buy again, look for it in the `, h("a", { href: "#/" }, "fleet"), ".")),
     draft.trouble && [errorNote(draft.trouble), fieldErrors(draft.trouble.fields.filter((one) => !isShownAtField(one.field)))],
-    h("button", { type: "submit", class: "go wide", disabled: draft.busy }, draft.busy ? "Buying…" : draft.quote ? `Buy it for ${money(hourly(draft.quote))} per hour` : "Buy it"),
+    h("button", { type: "submit", class: "go wide", disabled: draft.busy }, draft.busy ? "Buying…" : quote ? `Buy it for ${money(hourly(quote))} per hour` : "Buy it"),
     h("p", { class: "soft small" }, "It is bought within seconds if there is room, and else as soon as there is; its page shows which."),
   );
 }
@@ -191,7 +197,28 @@ function formElement() {
   return /** @type {HTMLFormElement | null} */ (document.getElementById("create"));
 }
 
-/** The form as the API takes it; what was left empty is left out. @param {HTMLFormElement} element */
+/** The form as the API takes it; null where it cannot be read, which is then said at the field. @param {HTMLFormElement} element */
+function readForm(element) {
+  const fields = unreadable(element);
+  if (!fields.length) return bodyOf(element);
+  draft.asked += 1; // no answer that is still to come is for this
+  Object.assign(draft, { quote: null, refused: null, quoting: false, trouble: new Refused(400, "", "Nothing is asked or bought with what cannot be read.", { fields }) });
+  redraw();
+  return null;
+}
+
+/** What would count as left out, and is not: no cap, one GPU. @param {HTMLFormElement} element */
+function unreadable(element) {
+  return [...element.querySelectorAll("input")].filter((one) => one.validity.badInput || (one.name === CAP && one.value.trim() && numberIn(one.value) === null)).map((one) => ({ field: one.name, message: `Must be a number, like ${one.name === CAP ? "0.35" : "2"}` }));
+}
+
+/** With a point or a comma before the decimals, and nothing beside it. @param {string} text */
+function numberIn(text) {
+  const plain = text.trim().replace(",", ".");
+  return /^(\d+\.?\d*|\.\d+)$/.test(plain) ? Number(plain) : null;
+}
+
+/** What was left empty is left out. @param {HTMLFormElement} element */
 function bodyOf(element) {
   const form = new FormData(element);
   const text = (/** @type {string} */ name) => String(form.get(name) ?? "").trim();
@@ -199,7 +226,7 @@ function bodyOf(element) {
   const body = { gpuNum: Number(text("gpuNum") || 1), rootfsSize: Number(text("rootfsSize") || 60), billingMode: text("billingMode") || "spot" };
   for (const name of ["name", "productName", "templateId", "region", "webhookUrl", "onReclaim"]) if (text(name)) body[name] = text(name);
   if (text("placement") === "cheapest") body.placement = "cheapest";
-  if (text("maxPricePerGpuHour")) body.maxPricePerGpuHour = Number(text("maxPricePerGpuHour").replace(",", "."));
+  if (text(CAP)) body[CAP] = numberIn(text(CAP));
   if (form.get("healthCheck")) body.healthCheck = {};
   if (form.get("protected")) body.protected = true;
   const limits = limitsFrom(form);
@@ -222,33 +249,42 @@ function pairs(text, between) {
   });
 }
 
+/** What a quote is for: two bodies with the same have the same price. @param {Record<string, unknown>} body */
+function pricedBy(body) {
+  return JSON.stringify(Object.entries(body).filter(([name]) => !UNPRICED.includes(name)));
+}
+
+/** Whether the quote is for what the form says now. */
+function isForThis() {
+  const element = formElement();
+  return Boolean(draft.quote && element && !unreadable(element).length && draft.quoteFor === pricedBy(bodyOf(element)));
+}
+
 function described() {
   clearTimeout(timer);
-  if (draft.trouble) {
-    draft.trouble = null;
-    redraw();
-  }
+  draft.trouble = null;
+  redraw();
   timer = window.setTimeout(() => void askQuote(), QUOTE_AFTER_MS);
 }
 
 async function askQuote() {
   const element = formElement();
-  if (!element) return;
-  const body = bodyOf(element);
+  const body = element && readForm(element);
+  if (!body) return;
   void lookUpTemplate(String(body.templateId ?? ""));
-  if (!body.productName) return;
+  if (!body.productName || isForThis()) return;
   const number = ++draft.asked;
   draft.quoting = true;
   redraw();
   try {
     /** @type {Quote} */
     const quote = await change("POST", "/api/quotes", body);
-    if (number === draft.asked) Object.assign(draft, { quote, refused: null });
+    if (number === draft.asked) Object.assign(draft, { quote, quoteFor: pricedBy(body), refused: null });
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     if (number === draft.asked) Object.assign(draft, { quote: null, refused: error });
   } finally {
-    draft.quoting = false;
+    if (number === draft.asked) draft.quoting = false;
   }
   redraw();
 }
@@ -274,7 +310,8 @@ async function submit(event) {
   event.preventDefault();
   const element = formElement();
   if (!element || draft.busy) return;
-  const body = bodyOf(element);
+  const body = readForm(element);
+  if (!body) return focusFault(element);
   // One key for one description: asking again after a lost answer buys nothing twice.
   const described = JSON.stringify(body);
   if (draft.keyFor !== described) Object.assign(draft, { key: newKey(), keyFor: described });
@@ -283,15 +320,26 @@ async function submit(event) {
   try {
     /** @type {{ instanceId: string, message: string }} */
     const created = await change("POST", "/api/instances", body, draft.key);
-    Object.assign(draft, { keyFor: "", quote: null });
+    Object.assign(draft, { keyFor: "", quote: null, unanswered: "" });
     say(`${String(body.name)}: ${created.message}`);
     location.hash = `#/instances/${created.instanceId}`;
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     draft.trouble = error;
+    if (isUnknown(error)) draft.unanswered = String(body.name ?? "it");
   } finally {
     draft.busy = false;
   }
   redraw();
+  focusFault(element);
+}
+
+/** Whether it may have been done all the same: nothing came back, or nothing of the service's own. @param {Refused} error */
+function isUnknown(error) {
+  return error.status === 0 || (error.status >= 500 && ["", "INTERNAL_ERROR"].includes(error.code));
+}
+
+/** @param {HTMLFormElement} element */
+function focusFault(element) {
   /** @type {HTMLElement | null} */ (element.querySelector("[aria-invalid]"))?.focus();
 }

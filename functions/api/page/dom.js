@@ -144,13 +144,14 @@ function isSameKind(one, other) {
 function copyAttributes(shown, fresh) {
   // Whether it is open is the reader's business, and what is typed the writer's.
   const kept = shown instanceof HTMLDetailsElement || shown instanceof HTMLDialogElement ? "open" : "";
+  const ticked = shown.hasAttribute("checked") !== fresh.hasAttribute("checked");
   for (const { name } of [...shown.attributes]) {
     if (name !== kept && !fresh.hasAttribute(name)) shown.removeAttribute(name);
   }
   for (const { name, value } of fresh.attributes) {
     if (shown.getAttribute(name) !== value) shown.setAttribute(name, value);
   }
-  if (shown instanceof HTMLInputElement && shown.type === "checkbox") shown.checked = fresh.hasAttribute("checked");
+  if (ticked && shown instanceof HTMLInputElement && shown.type === "checkbox") shown.checked = fresh.hasAttribute("checked");
 }
 
 /** @param {Element} shown @param {Element} fresh */

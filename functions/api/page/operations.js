@@ -1,10 +1,11 @@
-// Start, stop, restart, extend and delete: each says what it means before it happens.
+// Start, stop, restart and delete: each says what it means before it happens.
 
-import { change, may, Refused } from "./api.js";
+import { may, Refused } from "./api.js";
 import { openDialog, say, sayRefused } from "./dialogs.js";
 import { h } from "./dom.js";
-import { clock, money, plural } from "./format.js";
-import { keep, operate } from "./instances.js";
+import { money, plural } from "./format.js";
+import { operate } from "./instances.js";
+import { openLimits } from "./limits.js";
 import { pollNow } from "./polling.js";
 import { actionsFor, perHour, soFar, UP } from "./words.js";
 
@@ -108,64 +109,4 @@ async function each(ones, what, onChange) {
   pollNow();
   if (refused[0]) throw new Refused(refused[0].status, refused[0].code, `${refused.length} of ${ones.length} refused: ${refused[0].message}`, { requestId: refused[0].requestId });
   say(`${plural(ones.length, "machine")} told to ${what === "stop" ? "stop" : "go"}`);
-}
-
-const LIMITS = [
-  { name: "stopAfter", label: "Stop after it has run for", hint: "90m, 8h, 3d" },
-  { name: "deleteAfter", label: "Delete so long after its first run", hint: "3d" },
-  { name: "idleStopAfter", label: "Stop when unused for", hint: "30m" },
-  { name: "deleteAfterStopped", label: "Delete when stopped for", hint: "1d" },
-];
-
-/** @param {Limits} [limits] */
-export function limitFields(limits = {}) {
-  return LIMITS.map(({ name, label, hint }) =>
-    h("label", { class: "field" }, h("span", {}, label), h("input", { name, value: /** @type {Record<string, unknown>} */ (limits)[name] === undefined ? "" : String(/** @type {any} */ (limits)[name]), placeholder: hint, autocomplete: "off" })),
-  );
-}
-
-/** What the fields say; with `before`, an emptied one is taken away. @param {FormData} form @param {Limits} [before] */
-export function limitsFrom(form, before) {
-  /** @type {Record<string, string | null>} */
-  const wanted = {};
-  for (const { name } of LIMITS) {
-    const value = String(form.get(name) ?? "").trim();
-    const had = /** @type {Record<string, unknown>} */ (before ?? {})[name];
-    if (value && value !== String(had ?? "")) wanted[name] = value;
-    else if (!value && had !== undefined) wanted[name] = null;
-  }
-  return wanted;
-}
-
-/** @param {Instance} one @param {() => void} onChange */
-function openLimits(one, onChange) {
-  const later = one.expiry?.stopAt;
-  openDialog({
-    title: `When ${one.name} ends`,
-    body: [
-      h("p", { class: "soft" }, later ? `It stops at ${clock(later)}. ` : "", "Empty means no limit of its own."),
-      later ? h("fieldset", { class: "choices inline" }, h("legend", {}, "Let it run longer"), [1, 2, 4, 8].map((hours) => h("label", {}, h("input", { type: "radio", name: "longer", value: hours }), ` ${plural(hours, "hour")} more`))) : null,
-      ...limitFields(one.limits),
-      h("label", { class: "check" }, h("input", { type: "checkbox", name: "protected", checked: one.protected }), " Protected: nobody and no limit deletes it"),
-    ],
-    confirm: "Save",
-    work: async (form) => {
-      const limits = limitsFrom(form, one.limits);
-      const longer = Number(form.get("longer") ?? 0);
-      if (longer && later) {
-        // The earlier of two limits wins, so the one that is counted from its start goes.
-        if (one.limits?.stopAfter) limits.stopAfter = null;
-        limits.stopAt = new Date(Date.parse(later) + longer * 3_600_000).toISOString();
-      }
-      /** @type {Record<string, unknown>} */
-      const patch = {};
-      if (Object.keys(limits).length) patch.limits = limits;
-      if ((form.get("protected") === "on") !== Boolean(one.protected)) patch.protected = form.get("protected") === "on";
-      if (!Object.keys(patch).length) return;
-      keep(await change("PATCH", `/api/instances/${encodeURIComponent(one.instanceId)}`, patch));
-      onChange();
-      say(`${one.name}: limits saved`);
-      pollNow();
-    },
-  });
 }
