@@ -19,6 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from statistics import median
 from typing import Any
+from unittest.mock import patch
 
 from botocore.endpoint import Endpoint
 
@@ -169,15 +170,14 @@ def _made_up(case: Case, harness: Harness, ours: float, bare: float) -> Iterator
 @contextmanager
 def _counted(sampler: Sampler) -> Iterator[Counter[str]]:
     """Requests to AWS, by who makes them."""
-    made, send = Counter[str](), Endpoint._send_request
+    made, make = Counter[str](), Endpoint.make_request
 
-    def counting(self: Any, request: Any, operation: Any) -> Any:
+    def counting(self: Endpoint, *asked: Any) -> Any:
         made[sampler.running] += 1
-        return send(self, request, operation)
+        return make(self, *asked)
 
-    Endpoint._send_request = counting
-    yield made
-    Endpoint._send_request = send
+    with patch.object(Endpoint, "make_request", counting):
+        yield made
 
 
 def _part(case: Case, name: str, value: float, unit: str, beside: str) -> Row:

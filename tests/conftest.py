@@ -4,7 +4,9 @@ Tests of one unit run in one worker, so that a stack or a synthesis is made once
 that mostly wait begin first, and those that compute run beside them.
 """
 
+import logging
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
 
@@ -24,6 +26,14 @@ FIRST_OF_ALL = (
     *("first stack", "second stack", "browser", "infra"),
     *("tests/local", "tests/integration", "tests/simulator"),
 )
+
+
+@pytest.fixture(autouse=True)
+def _log_level() -> Iterator[None]:
+    """A test that is quiet must not make the next one quiet, whichever that is."""
+    level = logging.getLogger("ostler").level
+    yield
+    logging.getLogger("ostler").setLevel(level)
 
 
 def unit(nodeid: str) -> str:

@@ -290,8 +290,8 @@ def create(body: CreateBody, actor: str, request_id: str, repeat: tuple[str, str
         "estimatedReadyTime": datetime.fromtimestamp(NOW() + boot, UTC).isoformat(),
     }
     scope, body_hash = repeat
-    first = {"pk": f"bare#answer#{scope}", "sk": "answer", "kind": "answer", "bodyHash": body_hash}
-    first |= {"answer": json.dumps(answer), "expiresAt": int(NOW() + ANSWER_SECONDS)}
+    first: dict[str, Any] = {"pk": f"bare#answer#{scope}", "sk": "answer", "kind": "answer"}
+    first |= {"bodyHash": body_hash, "answer": json.dumps(answer), "expiresAt": int(NOW() + ANSWER_SECONDS)}
     dynamodb.transact_write_items(
         TransactItems=[
             *({"Put": _new(one)} for one in (item, event, owned, first)),

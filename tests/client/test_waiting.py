@@ -83,7 +83,7 @@ def test_what_is_being_brought_back_is_neither_up_nor_lost(
     server.say(200, {**back, **RECOVERING, "status": "starting"})
     server.say(200, back)
 
-    assert client.wait_until("inst_1", wanted) == back
+    assert dict(client.wait_until("inst_1", wanted)) == back
 
 
 def test_a_start_that_failed_says_why_though_the_instance_is_as_before(

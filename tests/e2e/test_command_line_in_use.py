@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
@@ -202,7 +203,8 @@ def test_a_machines_life_with_a_fault_at_every_step(service: Service, front: Fro
     assert "root@127.0.0.1" in either.run("ssh", "first", code=7)
     simulator.fault("status", "/gpu/instance/stop", status=503)
     either.run("stop", "first", "--wait", during=until_novita_is_back)
-    no_room = {"status": 400, "reason": "INSUFFICIENT_RESOURCE", "message": "no such GPU is free"}
+    no_room: dict[str, Any] = {"status": 400, "reason": "INSUFFICIENT_RESOURCE"}
+    no_room["message"] = "no such GPU is free"
     simulator.fault("status", "/gpu/instance/start", **no_room)
     assert "first is stopped, not up: " in either.run("start", "first", "--wait", code=1)
     simulator.clear_faults()

@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from tests.integration.harness import Harness
 from tests.integration.sweeps import machine_of, running
 from tests.integration.virtual_workers import VirtualWorkers
 
-REFUSAL = {"status": 400, "reason": "PREPAID_INSTANCE_NOT_SUPPORT_RELEASE"}
+REFUSAL: dict[str, Any] = {"status": 400, "reason": "PREPAID_INSTANCE_NOT_SUPPORT_RELEASE"}
 MINUTES = 12
 
 
