@@ -183,8 +183,15 @@ def test_more_time_moves_what_time_ends_and_only_that(visit: Begin, end: str) ->
 
 
 def limited(one: Visit, limits: dict[str, Any], expiry: dict[str, Any]) -> Page:
+    """With these limits in lists, too: the page shows an instance by what its list said, until it has asked."""
     ends = {"limits": limits, "expiry": expiry}
-    every_state.serve(one.page, lambda body: body | ends if "instanceId" in body and "name" in body else body)
+
+    def changed(body: Any) -> Any:
+        if "instances" in body:
+            return body | {"instances": [instance | ends for instance in body["instances"]]}
+        return body | ends if "instanceId" in body and "name" in body else body
+
+    every_state.serve(one.page, changed)
     return one.open(f"#/instances/{COMFY}")
 
 
