@@ -183,7 +183,7 @@ def test_more_time_moves_what_time_ends_and_only_that(visit: Begin, end: str) ->
 
 
 def limited(one: Visit, limits: dict[str, Any], expiry: dict[str, Any]) -> Page:
-    """With these limits in lists, too: the page shows an instance by what its list said, until it has asked."""
+    """In lists, too: the page shows an instance by what its list said, until it has asked."""
     ends = {"limits": limits, "expiry": expiry}
 
     def changed(body: Any) -> Any:
