@@ -20,7 +20,9 @@ NAMESPACE = "Ostler"
 AT_LEAST = cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD
 BELOW = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
 
-# What no data means: nothing happened, since a number of 0 is not written; or that is the alarm.
+# What no data means: nothing happened, since a number of 0 is not written; or that is the alarm. CloudWatch
+# first looks further back for data, some two periods: so much longer an alarm may last, and so much later one
+# comes that is about there being no data.
 FINE = cloudwatch.TreatMissingData.NOT_BREACHING
 BAD = cloudwatch.TreatMissingData.BREACHING
 
@@ -127,7 +129,7 @@ OURS = (
     ),
     Rule(
         name="ReconcilerSilent",
-        means="No sweep has ended for five minutes: lost messages stay lost.",
+        means="No sweep has ended for some minutes: lost messages stay lost.",
         metric="Sweeps",
         period=Duration.minutes(1),
         compare=BELOW,
@@ -136,6 +138,7 @@ OURS = (
         missing=BAD,
     ),
     # A sweep that cannot read the list ends well all the same, and most of the reasons raise no other alarm.
+    # It writes a 0: while there are sweeps no data is missing, and the alarm is in time.
     Rule(
         name="NotCompared",
         means="Novita's list has not been compared with the records for a quarter of an hour.",

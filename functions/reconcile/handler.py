@@ -56,11 +56,11 @@ class Gauges:
 
     def read(self, outcome: ComparisonReport) -> None:
         """Never worth a failure. A number of 0 is not written: a metric costs money by the hour in which it
-        is, and its absence says the same."""
+        is, and its absence says the same. But for the one whose alarm is about there being none: where data
+        is missing CloudWatch looks further back, and would raise it ten minutes later."""
         if not are_measured():
             return
-        if outcome.fault is None:
-            measure(COMPARED)
+        measure(COMPARED, int(outcome.fault is None))
         _tell(MACHINES, outcome.known)
         _tell(MISSING, outcome.missing)
         _tell(STUCK, outcome.stuck)

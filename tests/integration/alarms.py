@@ -18,8 +18,10 @@ _COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "GreaterThanOrEqualToThreshold": float.__ge__,
     "LessThanThreshold": float.__lt__,
 }
-_MISSING = {"breaching": True, "notBreaching": False, "ignore": None}
+_MISSING = {"breaching": True, "notBreaching": False}
 _UNITS = {metric.name: metric.unit for metric in METRICS}
+# So many periods more than it needs does CloudWatch look back where data is missing: 5 for 3, in its example.
+_LOOKS_FURTHER_BACK = 2
 
 
 @dataclass(frozen=True)
@@ -75,13 +77,24 @@ class Alarm:
         """Whether it is raised at the end of each of its periods."""
         period = timedelta(seconds=self.properties["Period"])
         verdicts: list[bool | None] = []
-        raised, told = False, []
+        told = []
         while begin + period <= end:
             verdicts.append(self._verdict(points, begin, begin + period))
-            raised = self._state(verdicts[-self.properties["EvaluationPeriods"] :], raised)
-            told.append(raised)
+            told.append(self.is_raised(verdicts))
             begin += period
         return told
+
+    def is_raised(self, verdicts: list[bool | None]) -> bool:
+        """By what is known of each period until now: beyond the threshold, within it, or no data (None).
+
+        The latest data counts, also from further back than the periods that are asked for; what is missing
+        fills only what is left of these. So a point stays in view for longer than one would think.
+        """
+        periods = self.properties["EvaluationPeriods"]
+        in_view = verdicts[-(periods + _LOOKS_FURTHER_BACK) :]
+        known = [one for one in in_view if one is not None][-periods:]
+        filled = [_MISSING[self.properties["TreatMissingData"]]] * (periods - len(known))
+        return [*known, *filled].count(True) >= self.properties["DatapointsToAlarm"]
 
     def _verdict(self, points: list[Point], begin: datetime, end: datetime) -> bool | None:
         given = self.properties
@@ -93,16 +106,9 @@ class Alarm:
             if (one.namespace, one.metric, one.dimensions) == wanted and begin <= one.at < end
         ]
         if not values:
-            return _MISSING[given["TreatMissingData"]]
+            return None
         value = float(_STATISTICS[given["Statistic"]](values))
         return _COMPARISONS[given["ComparisonOperator"]](value, float(given["Threshold"]))
-
-    def _state(self, verdicts: list[bool | None], before: bool) -> bool:
-        """As it was, unless what is known is enough for one or the other."""
-        needed, of = self.properties["DatapointsToAlarm"], self.properties["EvaluationPeriods"]
-        if verdicts.count(True) >= needed:
-            return True
-        return False if verdicts.count(False) > of - needed else before
 
 
 def synthesised(*, ours: bool) -> dict[str, Alarm]:
