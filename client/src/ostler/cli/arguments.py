@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import re
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ostler.cli.session import Session
-from ostler.cli.words import seconds_of
+from ostler.cli.words import COLOURS, seconds_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ostler.client import Ostler
 
     _TextParam = click.ParamType[str]
@@ -62,7 +66,15 @@ def complete_instances(context: click.Context, _param: click.Parameter, begun: s
         found = _hasty_client(context).page(limit=100)["instances"]
     except OstlerError:
         return []
-    return [one["name"] for one in found if one["name"].startswith(begun) and one["status"] != "terminated"]
+    living = [one["name"] for one in found if one["status"] != "terminated"]
+    return _typed(name for name in living if name.startswith(begun))
+
+
+def _typed(words: Iterable[str]) -> list[str]:
+    """As one would type them: bash alone puts them on the line as they are, and a name may hold a `;`."""
+    if os.environ.get("_OSTLER_COMPLETE") != "bash_complete":
+        return list(words)
+    return [re.sub(r"([^\w@%+=:,./-])", r"\\\1", word) for word in words]
 
 
 def complete_products(context: click.Context, _param: click.Parameter, begun: str) -> list[str]:
@@ -72,7 +84,11 @@ def complete_products(context: click.Context, _param: click.Parameter, begun: st
         found = _hasty_client(context).products()
     except OstlerError:
         return []
-    return sorted({one["name"] for one in found if one["name"].startswith(begun)})
+    return _typed(sorted({one["name"] for one in found if one["name"].startswith(begun)}))
+
+
+def complete_statuses(_context: click.Context, _param: click.Parameter, begun: str) -> list[str]:
+    return [status for status in COLOURS if status.startswith(begun)]
 
 
 def complete_profiles(_context: click.Context, _param: click.Parameter, begun: str) -> list[str]:

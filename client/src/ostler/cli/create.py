@@ -27,8 +27,8 @@ _product = click.option(
 _WANTED = (
     click.option("--gpus", type=click.IntRange(1, 8), help="How many GPUs (1)."),
     click.option("--disk", type=click.IntRange(10, 1000), help="GB of the machine's own disk (60)."),
-    click.option("--region", help="This region alone."),
-    click.option("--regions", help="These regions, in this order: A,B,C."),
+    click.option("--region", help="This region first, then the others."),
+    click.option("--regions", help="These regions alone, in this order: A,B,C."),
     click.option("--on-demand", is_flag=True, help="Not spot: dearer, and not taken away."),
     click.option("--max-price", type=float, help="USD for a GPU and hour, at most."),
     click.option(
@@ -90,7 +90,7 @@ def create(session: Session, /, name: str, product: str, template: str, **option
     made = _buy(session, name, product, template, fields, options["idempotency_key"] or str(uuid4()))
     say(f"{made['instanceId']}: {made['message']}.")
     if not options["waits"]:
-        say(f"  follow  ostler wait {shlex.quote(name)}")
+        say(f"  follow  ostler wait {made['instanceId']}")
         session.show(made, [made["instanceId"]])
         return
     from ostler.cli.progress import wait
