@@ -372,8 +372,11 @@ def test_a_change_is_a_merge_patch(server: SmallServer) -> None:
     serve(server, [ONE])
 
     run(server, "update", "first", "--tag", "a=b", "--untag", "c", "--no-protect", "--webhook", "")
+    body = server.asked[-1].body
+    run(server, "update", "first", "--on-reclaim", "restart")
 
-    assert server.asked[-1].body == {"tags": {"a": "b", "c": None}, "protected": False, "webhookUrl": None}
+    assert body == {"tags": {"a": "b", "c": None}, "protected": False, "webhookUrl": None}
+    assert server.asked[-1].body == {"onReclaim": "restart"}
 
 
 def test_a_profile_named_on_the_line_is_meant(server: SmallServer, tmp_path: Path) -> None:

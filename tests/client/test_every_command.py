@@ -183,6 +183,26 @@ def test_a_machine_that_exists_is_taken_under_management(server: SmallServer, os
     assert paths(server) == ["POST /api/instances/import"]
 
 
+def test_a_variable_has_the_value_that_it_has_here(
+    server: SmallServer, ostler: Ostler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "secret=1")
+    monkeypatch.delenv("NOT_SET", raising=False)
+    made = {"instanceId": "inst_1", "message": "Accepted", "estimatedReadyTime": "2100-01-01T00:00:00Z"}
+    serve(server, quotes=QUOTE, instances=made)
+    create = ("create", "n", "--product", "p", "--template", "1", "--yes")
+
+    done = ostler(*create, "--env", "HF_TOKEN", "--env", "EMPTY=")
+    unset = ostler(*create, "--env", "NOT_SET")
+
+    assert done.exit_code == 0, done.output
+    assert [{"key": "HF_TOKEN", "value": "secret=1"}, {"key": "EMPTY", "value": ""}] in [
+        (asked.body or {}).get("envs") for asked in server.asked
+    ]
+    assert unset.exit_code == 2
+    assert "NOT_SET has no value here" in unset.stderr
+
+
 def test_purchases_are_paused_and_go_on(server: SmallServer, ostler: Ostler) -> None:
     serve(server, pause={"purchasesPaused": True}, resume={"purchasesPaused": False})
 

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import time
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 import click
@@ -137,8 +138,12 @@ def _follow(session: Session, instance_id: str) -> None:
 
 
 def _line(session: Session, one: Event) -> str:
-    what = f"{one['type']:26}  {one['actor']:12}  {happened(one)}".rstrip()
-    return beside(f"{clock_time(one['timestamp'])}  ", what, plain=session.plain)
+    when, what = f"{clock_time(one['timestamp'])}  ", f"{one['type']:26}  {one['actor']:12}"
+    words = happened(one)
+    if session.plain or len(f"{when}{what}  {words}") <= get_terminal_size().columns:
+        return f"{when}{what}  {words}".rstrip()
+    below = beside(" " * len(when), words, plain=False)
+    return f"{beside(when, what, plain=False)}\n{below}".rstrip()
 
 
 COMMANDS = (ssh, logs, events)

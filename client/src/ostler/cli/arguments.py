@@ -48,6 +48,21 @@ class Pair(_PairParam):
         return name, rest
 
 
+class Variable(Pair):
+    def __init__(self) -> None:
+        super().__init__("NAME[=VALUE]", "=")
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """A name alone has this shell's value, so that a secret is in no history and no list of processes."""
+        if isinstance(value, str) and value and "=" not in value:
+            if value not in os.environ:
+                self.fail(f"{value} has no value here: write {value}=VALUE, or set it", param, ctx)
+            value = (value, os.environ[value])
+        return super().convert(value, param, ctx)
+
+
 def _hasty_client(context: click.Context) -> Ostler:
     """For completion: who presses the tab key waits two seconds at most."""
     from ostler.client import Ostler
@@ -101,5 +116,10 @@ one_instance = click.argument("name", shell_complete=complete_instances)
 some_instances = click.argument("names", nargs=-1, required=True, shell_complete=complete_instances)
 timeout_option = click.option(
     "--timeout", type=Duration(), help="Stop waiting after so long (exit code 124)."
+)
+on_reclaim_option = click.option(
+    "--on-reclaim",
+    type=click.Choice(["none", "restart", "replace"]),
+    help="What to do when a spot machine is taken away.",
 )
 pass_session = click.make_pass_decorator(Session)

@@ -15,6 +15,7 @@ from ostler.cli.arguments import (
     Pair,
     complete_instances,
     complete_statuses,
+    on_reclaim_option,
     one_instance,
     pass_session,
     some_instances,
@@ -257,8 +258,12 @@ def _carry_out(
     if len(chosen) > 1:
         say(f"{len(done)} of {len(chosen)} accepted.")
     if not wanted:
-        rows = [[one["name"], told["status"], told["message"], one["instanceId"]] for one, told in done]
-        session.show([told for _, told in done], table(rows, plain=session.plain) if rows else [])
+        rows = [
+            [one["name"], told["status"], *([told["message"]] if session.plain else []), one["instanceId"]]
+            for one, told in done
+        ]
+        lines = table(rows, plain=session.plain, head=False) if rows else []
+        session.show([told for _, told in done], lines)
     elif done:
         _wait_for_all(session, done, wanted, timeout)
     if len(done) < len(chosen):
@@ -285,7 +290,7 @@ def _wait_for_all(
     places = endpoints(found[0]) if len(found) == 1 else []
     session.show(
         found if len(found) > 1 else found[0],
-        places or table([[one["name"], one["status"]] for one in found], plain=session.plain),
+        places or table([[one["name"], one["status"]] for one in found], plain=session.plain, head=False),
     )
     if code:
         raise SystemExit(code)
@@ -436,6 +441,7 @@ def _limits(one: Instance) -> str:
 @click.option("--tag", type=Pair("NAME=VALUE", "="), multiple=True, help="Set a tag.")
 @click.option("--untag", multiple=True, help="Remove a tag.")
 @click.option("--webhook", help="Address that is told of every event; '' for none.")
+@on_reclaim_option
 @click.option("--protect/--no-protect", default=None, help="Refuse its deletion, or no longer.")
 @click.option("--stop-after", type=Duration(), help="Stop it after so long of running.")
 @click.option("--delete-after", type=Duration(), help="Delete it after so long.")
@@ -448,12 +454,14 @@ def _limits(one: Instance) -> str:
 @json_option
 @pass_session
 def update(session: Session, /, name: str, **options: Any) -> None:
-    """Change its name, tags, webhook, protection or time limits."""
+    """Change its name, tags, webhook, protection, limits, or what is done about a reclaim."""
     patch: dict[str, Any] = {}
     if options["new_name"]:
         patch["name"] = options["new_name"]
     if options["webhook"] is not None:
         patch["webhookUrl"] = options["webhook"] or None
+    if options["on_reclaim"]:
+        patch["onReclaim"] = options["on_reclaim"]
     if options["protect"] is not None:
         patch["protected"] = options["protect"]
     tags: dict[str, Any] = dict(options["tag"]) | dict.fromkeys(options["untag"])

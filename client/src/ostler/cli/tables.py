@@ -20,12 +20,14 @@ def table(
     notes: Sequence[str] = (),
     *,
     plain: bool,
+    head: bool = True,
     spare: Sequence[str] = (),
     numbers: Sequence[str] = (),
     colours: Sequence[tuple[int, str | None]] = (),
 ) -> list[str]:
-    """The first row is the head. To a pipe: tabs, nothing cut or left out. To a terminal: what fits.
+    """To a pipe: tabs, nothing cut or left out. To a terminal: what fits.
 
+    The first row is the head, if there is one;
     `spare` names columns that may be left out, the first one first; `numbers` those that end at the right;
     `notes` go below their rows; `colours` are a column and a colour for each row.
     """
@@ -46,7 +48,7 @@ def table(
             column, colour = colours[number - 1]
             cells[shown.index(column)] = click.style(cells[shown.index(column)], fg=colour)
         line = (" " * _GAP).join(cells).rstrip()
-        lines.append(line if number else click.style(line, bold=True))
+        lines.append(line if number or not head else click.style(line, bold=True))
         if number and number <= len(notes) and notes[number - 1]:
             lines.append(click.style(_fit(f"  {notes[number - 1]}", room).rstrip(), dim=True))
     return lines
