@@ -116,7 +116,7 @@ def idle_bill() -> str:
 PARTS: dict[Path, dict[str, Callable[[], str]]] = {
     README: {
         "round trip": screen("round-trip", "create", "ls", "rm"),
-        "round trip by curl": screen("curl"),
+        "round trip by curl": screen("curl", "$ KEY", '$ curl -H "$KEY" -H', "$ curl -X"),
     },
     FIVE_MINUTES: {
         "life": screen("round-trip"),

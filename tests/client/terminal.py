@@ -118,6 +118,14 @@ class Terminal(Program):
     def press_ctrl_c(self) -> None:
         self.type("\x03")
 
+    def resize(self, columns: int) -> None:
+        """What no longer fits is broken into more lines, as most terminals do it."""
+        shown = "\r\n".join(self.screen().splitlines())
+        self._screen.resize(LINES, columns)
+        self._screen.reset()
+        self._stream.feed(shown.encode())
+        ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, columns, 0, 0))
+
 
 class Pipe(Program):
     """Where a program reads what it says: `… 2>&1 | cat`, and nobody can be asked."""

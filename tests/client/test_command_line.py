@@ -372,8 +372,11 @@ def test_a_change_is_a_merge_patch(server: SmallServer) -> None:
     serve(server, [ONE])
 
     run(server, "update", "first", "--tag", "a=b", "--untag", "c", "--no-protect", "--webhook", "")
+    body = server.asked[-1].body
+    run(server, "update", "first", "--on-reclaim", "restart")
 
-    assert server.asked[-1].body == {"tags": {"a": "b", "c": None}, "protected": False, "webhookUrl": None}
+    assert body == {"tags": {"a": "b", "c": None}, "protected": False, "webhookUrl": None}
+    assert server.asked[-1].body == {"onReclaim": "restart"}
 
 
 def test_a_profile_named_on_the_line_is_meant(server: SmallServer, tmp_path: Path) -> None:
@@ -403,6 +406,42 @@ def test_the_doctor_says_where_nobody_answers(server: SmallServer) -> None:
     assert done.returncode == 5
     assert (address["check"], address["ok"]) == ("address", False)
     assert "nobody listens there" in address["message"]
+
+
+def test_the_doctor_says_where_no_address_is_known(server: SmallServer, tmp_path: Path) -> None:
+    nowhere = {"OSTLER_URL": "", "OSTLER_STATE_DIR": str(tmp_path)}
+
+    done = run(server, "doctor", "--json", **nowhere)
+
+    assert done.returncode == 5
+    assert "No address is known" in json.loads(done.stdout)[0]["message"]
+    assert run(server, "ls", **nowhere).returncode == 2
+
+
+def test_what_the_doctor_cannot_see_hides_nothing_else(server: SmallServer) -> None:
+    status = {"purchasesPaused": False, "rateLimit": {"limit": 1, "windowSeconds": 60, "used": 0}}
+
+    def answer(asked: Asked) -> Said:
+        if asked.path == "/api/circuits":
+            return Said(400, failure("NOVITA_REJECTED", "the table does not answer"))
+        known = {"/api/status": status, "/api/me": {"scopes": ["read"]}, "/api/jobs/stats": JOBS}
+        return Said(200, known.get(asked.path, {}))
+
+    server.otherwise = answer
+
+    done = run(server, "doctor", "--json")
+
+    found = {one["check"]: one for one in json.loads(done.stdout)}
+    assert done.returncode == 1
+    assert "the table does not answer" in found["circuits"]["message"]
+    assert found["key"]["ok"]
+    assert {"queue create", "sweep", "purchases"} <= set(found)
+
+
+JOBS = {
+    "queues": {"create": dict.fromkeys(("depth", "inFlight", "delayed", "dead", "oldestAgeSeconds"), 0)},
+    "deadLettersNotStored": 0,
+}
 
 
 def test_the_doctor_names_the_chapter_of_what_is_wrong(server: SmallServer) -> None:

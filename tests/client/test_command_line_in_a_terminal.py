@@ -119,6 +119,57 @@ def test_a_list_fits_the_terminal(server: SmallServer, ostler: Opened, columns: 
     assert len(lines) == 5, "the head, an instance with its remark, another, the sum: no line is broken"
 
 
+@pytest.mark.parametrize("columns", [50, 80])
+def test_no_word_is_broken_where_a_line_goes_on(server: SmallServer, ostler: Opened, columns: int) -> None:
+    words = "Novita took it away, and nothing of that kind is to be had in any of the regions"
+    event = {"type": "instance.failed", "sequence": 1, "actor": "system", "error": {"message": words}}
+    event |= {"id": "e", "timestamp": "2026-11-16T08:00:00Z", "status": "failed"}
+    serve(server, {**ONE, "status": "failed", "error": {"code": "X", "message": words}})
+    found, server.otherwise = server.otherwise, lambda asked: events(asked)
+
+    def events(asked: Asked) -> Said:
+        return Said(200, {"events": [event]}) if asked.path.endswith("/events") else found(asked)
+
+    for command, indent in (("show", len("  Novita id  ")), ("events", len("2026-11-16 08:00:00Z  "))):
+        terminal = ostler(command, "first", columns=columns)
+        assert terminal.end() == 0
+        lines = terminal.screen().splitlines()
+        assert any(line.startswith(" " * indent) for line in lines), command
+        assert words in " ".join(" ".join(lines).split())
+
+
+def test_amounts_stand_with_their_points_below_each_other(server: SmallServer, ostler: Opened) -> None:
+    prices = ("0.0037", "12.5", "0.18")
+    serve(
+        server,
+        *({**ONE, "cost": {"soFarUsd": price, "perHourUsd": "0.2"}} for price in prices),
+    )
+
+    terminal = ostler("ls", columns=120)
+
+    assert terminal.end() == 0
+    lines = terminal.screen().splitlines()
+    place = lines[1].index("0.0037") + 1
+    assert [line[place] for line in lines[1:4]] == ["."] * 3
+    assert [line[place + 1 :].split()[0] for line in lines[1:4]] == ["0037", "50", "18"]
+
+
+def test_a_live_table_leaves_nothing_behind_when_the_terminal_is_resized(
+    server: SmallServer, ostler: Opened
+) -> None:
+    serve(server, ONE, ONE)
+
+    terminal = ostler("ls", "-w")
+    terminal.wait_for("2 instances")
+    terminal.resize(60)
+    serve(server, ONE)
+    terminal.wait_for("1 instance,")
+    terminal.press_ctrl_c()
+
+    assert terminal.end() == 0
+    assert terminal.screen().count("NAME") == 1
+
+
 def test_a_live_table_shows_what_changes_and_ends_with_ctrl_c(server: SmallServer, ostler: Opened) -> None:
     serve(server, {**ONE, "status": "starting"})
 

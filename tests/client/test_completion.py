@@ -83,6 +83,22 @@ def test_zsh_and_fish_are_told_the_names_too(
     assert "other" not in done.stdout
 
 
+def test_bash_is_given_names_as_one_would_type_them(tmp_path: Path, server: SmallServer) -> None:
+    """It puts them on the line as they come: a space would make two names of one, a `;` a command."""
+    names = ["two words", "a;touch x", "$(touch x)", "naïve-1.0/2", "*", "back\\slash", "it's"]
+    server.otherwise = lambda _: Said(
+        200, {"instances": [{"name": name, "status": "running"} for name in names]}
+    )
+    script = (
+        'eval "$(ostler completion bash)"; COMP_WORDS=(ostler rm ""); COMP_CWORD=2;'
+        ' _ostler_completion ostler; eval "typed=(${COMPREPLY[*]})"; printf "%s\\n" "${typed[@]}"'
+    )
+
+    done = run("bash", "-c", script, **environment(tmp_path, server.url))
+
+    assert done.stdout.splitlines() == names, done.stderr
+
+
 def test_completion_is_silent_where_nobody_answers(tmp_path: Path) -> None:
     asking = {"_OSTLER_COMPLETE": "bash_complete", "COMP_WORDS": "ostler show f", "COMP_CWORD": "2"}
 

@@ -173,6 +173,100 @@ def test_deliveries_are_listed_and_one_is_sent_again(server: SmallServer, ostler
     assert "POST /api/webhooks/deliveries/dlv_1/replay" in paths(server)
 
 
+def test_a_machine_that_exists_is_taken_under_management(server: SmallServer, ostler: Ostler) -> None:
+    serve(server, ONE)
+
+    done = ostler("import", "8097f1658f3e6ad1", "--name", "first")
+
+    assert done.stdout == f"{ONE['instanceId']}\n"
+    assert server.asked[-1].body == {"novitaInstanceId": "8097f1658f3e6ad1", "name": "first"}
+    assert paths(server) == ["POST /api/instances/import"]
+
+
+def test_a_variable_has_the_value_that_it_has_here(
+    server: SmallServer, ostler: Ostler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "secret=1")
+    monkeypatch.delenv("NOT_SET", raising=False)
+    made = {"instanceId": "inst_1", "message": "Accepted", "estimatedReadyTime": "2100-01-01T00:00:00Z"}
+    serve(server, quotes=QUOTE, instances=made)
+    create = ("create", "n", "--product", "p", "--template", "1", "--yes")
+
+    done = ostler(*create, "--env", "HF_TOKEN", "--env", "EMPTY=")
+    unset = ostler(*create, "--env", "NOT_SET")
+
+    assert done.exit_code == 0, done.output
+    assert [{"key": "HF_TOKEN", "value": "secret=1"}, {"key": "EMPTY", "value": ""}] in [
+        (asked.body or {}).get("envs") for asked in server.asked
+    ]
+    assert unset.exit_code == 2
+    assert "NOT_SET has no value here" in unset.stderr
+
+
+def test_purchases_are_paused_and_go_on(server: SmallServer, ostler: Ostler) -> None:
+    serve(server, pause={"purchasesPaused": True}, resume={"purchasesPaused": False})
+
+    assert "ostler resume" in ostler("pause").stdout
+    assert ostler("resume").exit_code == 0
+    assert paths(server) == ["POST /api/pause", "POST /api/resume"]
+
+
+@pytest.mark.parametrize("tag", ["team=art=1", "team:art=1"])
+def test_a_list_takes_a_tag_as_it_was_set(server: SmallServer, ostler: Ostler, tag: str) -> None:
+    serve(server, ONE)
+
+    ostler("ls", "--tag", tag)
+
+    assert parse_qs(urlsplit(server.asked[-1].path).query)["tag"] == ["team:art=1"]
+
+
+def test_what_is_protected_is_said_before_anything_is_asked_or_deleted(
+    server: SmallServer, ostler: Ostler
+) -> None:
+    held = {**ONE, "name": "my box", "protected": True, "instanceId": ONE["instanceId"][:-1] + "7"}
+    serve(server, ONE, held)
+
+    done = ostler("rm", "first", "my box")
+
+    assert done.exit_code == 4
+    assert done.stderr == (
+        "my box is protected. To allow it: ostler update 'my box' --no-protect\nNothing was done.\n"
+    )
+    assert all(asked.method == "GET" for asked in server.asked)
+
+
+def test_several_are_all_waited_for_whatever_becomes_of_one(server: SmallServer, ostler: Ostler) -> None:
+    fault = {"code": "X", "message": "no such GPU is free"}
+    bad = {**ONE, "name": "bad", "status": "failed", "error": fault}
+    good = {**ONE, "instanceId": ONE["instanceId"][:-1] + "7", "name": "good", "status": "ready"}
+    late = {**ONE, "instanceId": ONE["instanceId"][:-1] + "8", "name": "late", "status": "starting"}
+    by_id = {one["instanceId"]: one for one in (bad, good, late)}
+
+    def answer(asked: Asked) -> Said:
+        instance_id = asked.path.split("/")[3]
+        if asked.method == "POST":
+            return Said(202, {"instanceId": instance_id, "status": "starting", "message": "Accepted"})
+        return Said(200, by_id[instance_id])
+
+    server.otherwise = answer
+
+    done = ostler("start", *by_id, "--wait", "--timeout", "1s")
+
+    assert done.exit_code == 1, "the first that failed decides"
+    assert done.stdout == "bad\tfailed\ngood\tready\nlate\tstarting\n"
+    assert "bad is failed, not up: no such GPU is free" in done.stderr
+    assert "late: starting" in done.stderr, "which of them it is about"
+    assert "late was not up within 1 s; it is starting. It goes on all the same:" in done.stderr
+    assert f"  delete  ostler rm {late['instanceId']}\n" in done.stderr
+
+
+def test_an_address_that_is_none_is_wrong_usage(ostler: Ostler) -> None:
+    done = ostler("--url", "localhost:8080", "--key", "k", "ls")
+
+    assert done.exit_code == 2
+    assert "write https://" in done.stderr
+
+
 def test_what_is_not_there_is_said_to_be_none(server: SmallServer, ostler: Ostler) -> None:
     serve(server, ONE, budgets={"budgets": []}, deliveries={"deliveries": []}, products={"products": []})
 
@@ -316,7 +410,11 @@ ESTIMATED = {"soFarUsd": "0.0012", "perHourUsd": "0", "estimated": True}
 
 
 def test_events_say_what_happened_in_words() -> None:
-    changes = {"limits.stopAfter": {"from": "4h", "to": "6h"}, "name": {"from": "a", "to": None}}
+    changes: dict[str, Any] = {
+        "limits.stopAfter": {"from": "4h", "to": "6h"},
+        "name": {"from": "a", "to": None},
+    }
+    changes["protected"] = {"from": False, "to": True}
     for event, words in (
         ({"type": "instance.running"}, "it runs"),
         ({"type": "instance.running", "reason": "imported"}, "it runs; imported"),
@@ -325,7 +423,7 @@ def test_events_say_what_happened_in_words() -> None:
         ({"type": "something.new"}, ""),
         (
             {"type": "instance.updated", "data": {"changed": ["tags.a", *changes], "changes": changes}},
-            "tags.a changed, limits.stopAfter 4h to 6h, name removed",
+            "tags.a changed, limits.stopAfter 4h to 6h, name removed, protected no to yes",
         ),
     ):
         assert happened(event) == words

@@ -8,6 +8,7 @@ OstlerError
 │   ├── Conflict           not in this status, already under way
 │   ├── Refused            understood, and not to be had
 │   └── Unavailable        the same request later
+├── BadAddress             what was given as the service's address is none
 ├── Unreachable            no answer, although it was tried again
 ├── BadAnswer              an answer that is not Ostler's
 ├── InstanceFailed         what was waited for will not come
@@ -94,6 +95,10 @@ class InvalidTemplate(Refused):
     pass
 
 
+class BadAddress(OstlerError):
+    """What was given as the service's address is none."""
+
+
 class Unreachable(OstlerError):
     """No answer: nobody listens there, the connection was lost, or it took too long."""
 
@@ -115,10 +120,11 @@ class InstanceFailed(OstlerError):
 class WaitTimeout(OstlerError):
     """The time given was over first. The instance goes on."""
 
-    def __init__(self, what: str, wanted: str, seconds: float, status: str = "") -> None:
-        self.status = status
-        now = f"; it is {status}" if status else ""
-        super().__init__(f"{what} was not {wanted} within {seconds:g} s{now}")
+    def __init__(self, what: str, wanted: str, seconds: float, instance: Instance | None = None) -> None:
+        self.instance = instance
+        self.status = instance["status"] if instance else ""
+        name, now = (instance["name"], f"; it is {self.status}") if instance else (what, "")
+        super().__init__(f"{name} was not {wanted} within {seconds:g} s{now}")
 
 
 # One for each code. A test holds the list against the service's own.

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import requests
 
-from ostler.errors import ApiError, BadAnswer, OstlerError, Unreachable, error_class
+from ostler.errors import ApiError, BadAddress, BadAnswer, OstlerError, Unreachable, error_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,7 +41,7 @@ class Transport:
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise OstlerError(f"{url!r} is no http or https address")
+            raise BadAddress(f"{url!r} is no http or https address: write https://… or http://…")
         self.url = url.rstrip("/")
         self.retry_for = retry_for
         self.timeout = timeout

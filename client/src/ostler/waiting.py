@@ -86,7 +86,7 @@ def wait_until(
             on_progress(Progress(wanted, seconds, seen, problem))
         if timeout is not None and seconds + pause > timeout:
             if seconds >= timeout:
-                raise WaitTimeout(instance_id, wanted, timeout, seen["status"] if seen else "")
+                raise WaitTimeout(instance_id, wanted, timeout, seen)
             pause = max(0.0, timeout - seconds)
         sleep(pause)
 

@@ -6,12 +6,14 @@ import os
 import re
 import sys
 import time
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 import click
 
 from ostler.cli.arguments import one_instance, pass_session
 from ostler.cli.session import FAILED, NOT_ALLOWED, UNAVAILABLE, Session, fail, json_option, say
+from ostler.cli.tables import beside
 from ostler.cli.words import clock_time, happened
 
 if TYPE_CHECKING:
@@ -33,7 +35,8 @@ _SSH = re.compile(
 def ssh(session: Session, name: str, command: tuple[str, ...]) -> None:
     """Open a shell in the machine, or run a command there; ssh's exit code is ours.
 
-    Options go before NAME; everything after it is the command.
+    Our options go before NAME; all that comes after it goes to ssh: a command, or options of its own, such
+    as -L 8188:localhost:8188 for a port of the machine on this one.
     """
     told = session.client.connection(session.find(name)["instanceId"]).get("ssh") or {}
     given = " ".join(str(told.get("command", "")).split())
@@ -111,7 +114,7 @@ def events(session: Session, name: str, follow: bool) -> None:
         _follow(session, instance_id)
         return
     found = list(session.client.events(instance_id))
-    session.show(found, [_line(one) for one in found])
+    session.show(found, [_line(session, one) for one in found])
 
 
 def _follow(session: Session, instance_id: str) -> None:
@@ -124,7 +127,7 @@ def _follow(session: Session, instance_id: str) -> None:
                 for one in session.client.events(instance_id):
                     if one["sequence"] > last:
                         last = one["sequence"]
-                        session.show_next(one, _line(one))
+                        session.show_next(one, _line(session, one))
                         alive = one["status"] != "terminated"
             except (Unreachable, Unavailable) as error:
                 say(f"{error}; trying again")
@@ -134,8 +137,13 @@ def _follow(session: Session, instance_id: str) -> None:
         return
 
 
-def _line(one: Event) -> str:
-    return f"{clock_time(one['timestamp'])}  {one['type']:26}  {one['actor']:12}  {happened(one)}".rstrip()
+def _line(session: Session, one: Event) -> str:
+    when, what = f"{clock_time(one['timestamp'])}  ", f"{one['type']:26}  {one['actor']:12}"
+    words = happened(one)
+    if session.plain or len(f"{when}{what}  {words}") <= get_terminal_size().columns:
+        return f"{when}{what}  {words}".rstrip()
+    below = beside(" " * len(when), words, plain=False)
+    return f"{beside(when, what, plain=False)}\n{below}".rstrip()
 
 
 COMMANDS = (ssh, logs, events)

@@ -129,10 +129,24 @@ def completion(context: click.Context, shell: str) -> None:
     """
     from click.shell_completion import get_completion_class
 
+    if shell == "bash":
+        click.echo(_BASH)
+        return
     made = get_completion_class(shell)
     if made is None:
         fail(f"Nothing is known of {shell}.", "", USAGE)
     click.echo(made(context.find_root().command, {}, "ostler", "_OSTLER_COMPLETE").source())
 
+
+# click's own drops backslashes and expands `*`: of a name with either, another one would be made.
+_BASH = r"""_ostler_completion() {
+    local IFS=$'\n' kind value
+    COMPREPLY=()
+    while IFS=, read -r kind value; do
+        [[ $kind == plain ]] && COMPREPLY+=("$value")
+    done < <(env COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD="$COMP_CWORD" _OSTLER_COMPLETE=bash_complete "$1")
+    return 0
+}
+complete -o nosort -F _ostler_completion ostler 2> /dev/null || complete -F _ostler_completion ostler"""
 
 COMMANDS = (config, completion)

@@ -10,7 +10,15 @@ from uuid import uuid4
 
 import click
 
-from ostler.cli.arguments import Duration, Pair, complete_products, pass_session, timeout_option
+from ostler.cli.arguments import (
+    Duration,
+    Pair,
+    Variable,
+    complete_products,
+    on_reclaim_option,
+    pass_session,
+    timeout_option,
+)
 from ostler.cli.session import INTERRUPTED, UNAVAILABLE, Session, json_option, say, yes_option
 from ostler.cli.words import UP, ago, clock_time, in_words, reason, usd
 
@@ -27,8 +35,8 @@ _product = click.option(
 _WANTED = (
     click.option("--gpus", type=click.IntRange(1, 8), help="How many GPUs (1)."),
     click.option("--disk", type=click.IntRange(10, 1000), help="GB of the machine's own disk (60)."),
-    click.option("--region", help="This region alone."),
-    click.option("--regions", help="These regions, in this order: A,B,C."),
+    click.option("--region", help="This region first, then the others."),
+    click.option("--regions", help="These regions alone, in this order: A,B,C."),
     click.option("--on-demand", is_flag=True, help="Not spot: dearer, and not taken away."),
     click.option("--max-price", type=float, help="USD for a GPU and hour, at most."),
     click.option(
@@ -63,15 +71,16 @@ def _wanted_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @_product
 @click.option("--template", required=True, help="Id of the Novita template.")
 @_wanted_options
-@click.option("--env", type=Pair("NAME=VALUE", "="), multiple=True, help="A variable of the machine.")
+@click.option(
+    "--env",
+    type=Variable(),
+    multiple=True,
+    help="A variable of the machine; a name alone: as it is set here.",
+)
 @click.option("--tag", type=Pair("NAME=VALUE", "="), multiple=True, help="To find it by, and its costs.")
 @click.option("--webhook", help="Address that is told of every event.")
 @click.option("--health-check", is_flag=True, help="Ready once the application inside answers.")
-@click.option(
-    "--on-reclaim",
-    type=click.Choice(["none", "restart", "replace"]),
-    help="What to do when a spot machine is taken away.",
-)
+@on_reclaim_option
 @click.option("--keep-on-failure", is_flag=True, help="Keep a machine that does not come up.")
 @click.option("--protect", is_flag=True, help="Refuse its deletion until this is taken away.")
 @click.option("--wait", "waits", is_flag=True, help="Until it is up; ends with its endpoints.")
@@ -90,7 +99,7 @@ def create(session: Session, /, name: str, product: str, template: str, **option
     made = _buy(session, name, product, template, fields, options["idempotency_key"] or str(uuid4()))
     say(f"{made['instanceId']}: {made['message']}.")
     if not options["waits"]:
-        say(f"  follow  ostler wait {shlex.quote(name)}")
+        say(f"  follow  ostler wait {made['instanceId']}")
         session.show(made, [made["instanceId"]])
         return
     from ostler.cli.progress import wait

@@ -1,22 +1,26 @@
-"""`doctor`: what is wrong with a deployment or local copy, in words and for programs."""
+"""`doctor`: what is wrong with a deployment or local copy, in words and for programs; `pause`, `resume`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ostler.cli.arguments import pass_session
 from ostler.cli.session import FAILED, UNAVAILABLE, Session, json_option, message_of
+from ostler.cli.tables import beside
 from ostler.cli.words import ago, in_words, now, span, usd
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ostler.client import Ostler
+    from ostler.errors import OstlerError
     from ostler.models import Status
 
+_RETRY_SECONDS = 5.0
 _OFF_CLOCK_SECONDS, _LATE_SWEEP_SECONDS, _LATE_COMPARISON_SECONDS, _OLD_MESSAGE_SECONDS = 30, 180, 900, 300
 
 
@@ -33,19 +37,22 @@ class Check:
         alarm = {"alarm": self.alarm} if self.alarm and not self.ok else {}
         return {"check": self.name, "ok": self.ok, "message": self.message, **alarm}
 
-    def line(self) -> str:
+    def line(self, *, plain: bool) -> str:
         mark = click.style("ok   ", fg="green") if self.ok else click.style("WRONG", fg="red")
         chapter = f" (docs/runbook.md, {self.alarm})" if self.alarm and not self.ok else ""
-        return f"{mark}  {self.name:15}  {self.message}{chapter}"
+        return beside(f"{mark}  {self.name:15}  ", f"{self.message}{chapter}", plain=plain)
 
 
 @click.command()
 @json_option
 @pass_session
 def doctor(session: Session) -> None:
-    """What is wrong with this deployment or local copy. Exit code 1 if anything is."""
+    """What is wrong with this deployment or local copy.
+
+    Exit codes: 0 nothing; 1 something; 5 it does not answer, or no address is known.
+    """
     checks = list(_examine(session))
-    session.show([one.view() for one in checks], [one.line() for one in checks])
+    session.show([one.view() for one in checks], [one.line(plain=session.plain) for one in checks])
     if not checks[0].ok:
         raise SystemExit(UNAVAILABLE)
     if not all(one.ok for one in checks):
@@ -53,30 +60,52 @@ def doctor(session: Session) -> None:
 
 
 def _examine(session: Session) -> Iterator[Check]:
-    """Later checks need the earlier ones: without an answer or a valid key there is no more to see."""
-    from ostler.errors import ApiError, OstlerError
+    """Without an answer or a valid key there is no more to see; anything else that fails fails alone."""
+    from ostler.errors import NotAllowed, OstlerError
 
-    client = session.client
-    where = f"{session.target.url} ({session.target.source})"
     try:
-        answer = client.transport.send("GET", "/health", retry_for=5)
+        client = session.client
+        client.transport.retry_for = _RETRY_SECONDS
+        answer = client.transport.send("GET", "/health")
     except OstlerError as error:
-        yield Check("address", False, f"{where}: {error}")
+        yield Check("address", False, _no_answer(session, error))
         return
-    yield Check("address", True, f"{where} answers")
+    yield Check("address", True, f"{session.target.url} ({session.target.source}) answers")
     yield from _clock(answer.headers.get("Date"))
     try:
-        status = client.status()
-    except ApiError as error:
+        status: Status | None = client.status()
+    except NotAllowed as error:
         yield Check("key", False, message_of(error))
         return
+    except OstlerError as error:
+        yield Check("status", False, str(error))
+        status = None
+    parts: list[tuple[str, Callable[[], Iterator[Check]]]] = [("key", lambda: _key(client))]
+    if status:
+        parts.append(("status", partial(_novita, status)))
+    parts += [("circuits", partial(_circuits, client)), ("queues", partial(_queues, client))]
+    if status:
+        parts += [("status", partial(part, status)) for part in (_sweep, _machines, _purchases)]
+    for name, part in parts:
+        try:
+            yield from part()
+        except OstlerError as error:
+            yield Check(name, False, str(error))
+
+
+def _no_answer(session: Session, error: OstlerError) -> str:
+    from ostler.config import NotConfigured
+
+    try:
+        target = session.target
+    except NotConfigured:
+        return str(error)
+    named = str(error) if target.url in str(error) else f"{target.url}: {error}"
+    return f"{named} (address: {target.source})"
+
+
+def _key(client: Ostler) -> Iterator[Check]:
     yield Check("key", True, f"valid, with the scopes {', '.join(_scopes(client))}")
-    yield from _novita(status)
-    yield from _circuits(client)
-    yield from _queues(client)
-    yield from _sweep(status)
-    yield from _machines(status)
-    yield from _purchases(status)
 
 
 def _clock(date: str | None) -> Iterator[Check]:
@@ -193,7 +222,26 @@ def _machines(status: Status) -> Iterator[Check]:
 def _purchases(status: Status) -> Iterator[Check]:
     paused = status["purchasesPaused"]
     by = f" by {status['pausedBy']}" if status.get("pausedBy") else ""
-    yield Check("purchases", not paused, f"paused{by}: POST /api/resume" if paused else "allowed")
+    words = f"paused{by}; an admin lets them go on: ostler resume" if paused else "allowed"
+    yield Check("purchases", not paused, words)
 
 
-COMMANDS = (doctor,)
+@click.command()
+@json_option
+@pass_session
+def pause(session: Session) -> None:
+    """Buy and start nothing from now on; stops and deletes go on (admin)."""
+    told = session.client.pause()
+    session.show(told, ["Nothing is bought or started until: ostler resume"])
+
+
+@click.command()
+@json_option
+@pass_session
+def resume(session: Session) -> None:
+    """Let purchases and starts go on (admin)."""
+    told = session.client.resume()
+    session.show(told, ["Purchases and starts go on."])
+
+
+COMMANDS = (doctor, pause, resume)

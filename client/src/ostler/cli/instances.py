@@ -14,14 +14,16 @@ from ostler.cli.arguments import (
     Duration,
     Pair,
     complete_instances,
+    complete_statuses,
+    on_reclaim_option,
     one_instance,
     pass_session,
     some_instances,
     timeout_option,
 )
 from ostler.cli.create import endpoints
-from ostler.cli.session import FAILED, Session, explain, fail, json_option, say, yes_option
-from ostler.cli.tables import table
+from ostler.cli.session import FAILED, NOT_ALLOWED, Session, explain, fail, json_option, say, yes_option
+from ostler.cli.tables import beside, table
 from ostler.cli.words import (
     COLOURS,
     UP,
@@ -49,8 +51,8 @@ _WATCH_SECONDS = 2.0
 
 @click.command()
 @click.option("--all", "everything", is_flag=True, help="Terminated ones too.")
-@click.option("--status", help="Those in this status.")
-@click.option("--tag", help="Those with this tag: name:value.")
+@click.option("--status", shell_complete=complete_statuses, help="Those in this status.")
+@click.option("--tag", metavar="NAME=VALUE", help="Those with this tag.")
 @click.option("--mine", is_flag=True, help="Those that this key made.")
 @click.option("-w", "--watch", is_flag=True, help="A live table, until Ctrl-C.")
 @json_option
@@ -72,6 +74,9 @@ def ls(session: Session, /, watch: bool, **filters: Any) -> None:
 def _listed(
     session: Session, *, everything: bool, status: str | None, tag: str | None, mine: bool
 ) -> list[Instance]:
+    label, found, value = (tag or "").partition("=")
+    if found and ":" not in label:  # as it was set; the API itself writes a colon
+        tag = f"{label}:{value}"
     asked = session.client.instances(status=status, tag=tag, owner="me" if mine else None)
     return [one for one in asked if everything or status or one["status"] != "terminated"]
 
@@ -119,6 +124,7 @@ def _watch(session: Session, filters: dict[str, Any]) -> None:
 
 def _screen(session: Session) -> Any:
     from contextlib import contextmanager
+    from shutil import get_terminal_size
 
     @contextmanager
     def plainly() -> Any:
@@ -129,8 +135,17 @@ def _screen(session: Session) -> Any:
         from rich.live import Live
         from rich.text import Text
 
+        size = get_terminal_size()
         with Live(auto_refresh=False) as screen:
-            yield lambda _found, lines: screen.update(_cut(lines, Text), refresh=True)
+
+            def draw(_found: Any, lines: list[str]) -> None:
+                nonlocal size
+                if size != get_terminal_size():  # what is there is broken into other lines now
+                    size = get_terminal_size()
+                    screen.console.clear()
+                screen.update(_cut(lines, Text), refresh=True)
+
+            yield draw
 
     return plainly() if session.plain or session.json else live()
 
@@ -156,7 +171,9 @@ def show(session: Session, name: str) -> None:
     rows = [(what, told) for what, told in _facts(one) if told]
     width = max(len(what) for what, _ in rows)
     status = click.style(one["status"], fg=COLOURS.get(one["status"]))
-    lines = [f"{one['name']}  {status}"] + [f"  {what:{width}}  {told}" for what, told in rows]
+    lines = [f"{one['name']}  {status}"] + [
+        beside(f"  {what:{width}}  ", told, plain=session.plain) for what, told in rows
+    ]
     session.show(one, lines)
 
 
@@ -241,8 +258,12 @@ def _carry_out(
     if len(chosen) > 1:
         say(f"{len(done)} of {len(chosen)} accepted.")
     if not wanted:
-        rows = [[one["name"], told["status"], told["message"], one["instanceId"]] for one, told in done]
-        session.show([told for _, told in done], table(rows, plain=session.plain) if rows else [])
+        rows = [
+            [one["name"], told["status"], *([told["message"]] if session.plain else []), one["instanceId"]]
+            for one, told in done
+        ]
+        lines = table(rows, plain=session.plain, head=False) if rows else []
+        session.show([told for _, told in done], lines)
     elif done:
         _wait_for_all(session, done, wanted, timeout)
     if len(done) < len(chosen):
@@ -252,17 +273,27 @@ def _carry_out(
 def _wait_for_all(
     session: Session, done: list[tuple[Instance, Any]], wanted: str, timeout: str | None
 ) -> None:
-    from ostler.cli.progress import wait
+    """One after the other, and to the last, whatever becomes of one; the first that fails decides."""
+    from ostler.cli.progress import NotReached, wait
 
     until = time.monotonic() + seconds_of(timeout) if timeout else None
-    found = []
-    for one, told in done:
-        found.append(wait(session, one, wanted, _left(until), accepted=told))
+    found, code = [], 0
+    for number, (one, told) in enumerate(done):
+        among = [other for other, _ in done[number:]] if len(done) > 1 else None
+        try:
+            found.append(wait(session, one, wanted, _left(until), accepted=told, among=among))
+        except NotReached as ended:
+            if len(done) == 1:
+                raise
+            found.append(ended.instance or one)
+            code = code or ended.code
     places = endpoints(found[0]) if len(found) == 1 else []
     session.show(
         found if len(found) > 1 else found[0],
-        places or table([[one["name"], one["status"]] for one in found], plain=session.plain),
+        places or table([[one["name"], one["status"]] for one in found], plain=session.plain, head=False),
     )
+    if code:
+        raise SystemExit(code)
 
 
 @click.command()
@@ -276,6 +307,7 @@ def _wait_for_all(
 def rm(session: Session, names: tuple[str, ...], release: bool, waits: bool, timeout: str | None) -> None:
     """Delete machines: says what is lost and what it has cost, and asks."""
     chosen = session.find_all(names)
+    _refuse_protected(chosen)
     for one in chosen:
         say(_what_is_lost(one, release))
     if len(chosen) > 1:
@@ -287,6 +319,15 @@ def rm(session: Session, names: tuple[str, ...], release: bool, waits: bool, tim
         return session.client.delete(instance_id, release=release)
 
     _carry_out(session, chosen, delete, "gone" if waits else None, timeout)
+
+
+def _refuse_protected(chosen: list[Instance]) -> None:
+    """Before anything is asked, and before anything else is deleted."""
+    held = [one for one in chosen if one.get("protected") and one["status"] not in ("deleting", "terminated")]
+    for one in held:
+        say(f"{one['name']} is protected. To allow it: ostler update {shlex.quote(one['name'])} --no-protect")
+    if held:
+        fail("Nothing was done.", "", NOT_ALLOWED)
 
 
 def _what_is_lost(one: Instance, release: bool) -> str:
@@ -323,7 +364,7 @@ def _sum_of(chosen: list[Instance]) -> str:
 @json_option
 @pass_session
 def wait_command(session: Session, name: str, wanted: str, timeout: str | None) -> None:
-    """Wait until it is so.
+    """Wait until it is up, stopped or gone.
 
     Exit codes: 0 it is so; 1 it cannot come any more; 3 no such instance; 5 the service does not answer, so
     that nobody knows whether there is one; 124 it takes longer than --timeout.
@@ -400,6 +441,7 @@ def _limits(one: Instance) -> str:
 @click.option("--tag", type=Pair("NAME=VALUE", "="), multiple=True, help="Set a tag.")
 @click.option("--untag", multiple=True, help="Remove a tag.")
 @click.option("--webhook", help="Address that is told of every event; '' for none.")
+@on_reclaim_option
 @click.option("--protect/--no-protect", default=None, help="Refuse its deletion, or no longer.")
 @click.option("--stop-after", type=Duration(), help="Stop it after so long of running.")
 @click.option("--delete-after", type=Duration(), help="Delete it after so long.")
@@ -412,12 +454,14 @@ def _limits(one: Instance) -> str:
 @json_option
 @pass_session
 def update(session: Session, /, name: str, **options: Any) -> None:
-    """Change its name, tags, webhook, protection or time limits."""
+    """Change its name, tags, webhook, protection, limits, or what is done about a reclaim."""
     patch: dict[str, Any] = {}
     if options["new_name"]:
         patch["name"] = options["new_name"]
     if options["webhook"] is not None:
         patch["webhookUrl"] = options["webhook"] or None
+    if options["on_reclaim"]:
+        patch["onReclaim"] = options["on_reclaim"]
     if options["protect"] is not None:
         patch["protected"] = options["protect"]
     tags: dict[str, Any] = dict(options["tag"]) | dict.fromkeys(options["untag"])
@@ -430,6 +474,18 @@ def update(session: Session, /, name: str, **options: Any) -> None:
         fail("There is nothing to change.", "See: ostler update --help", 2)
     told = session.client.update(session.find(name)["instanceId"], patch)  # type: ignore[arg-type]  # as asked
     session.show(told, [f"{told['name']}: {', '.join(patch)} changed", f"  ends  {ends(told)}"])
+
+
+@click.command("import")
+@click.argument("novita_id")
+@click.option("--name", help="By default its name at Novita.")
+@json_option
+@pass_session
+def import_command(session: Session, novita_id: str, name: str | None) -> None:
+    """Take a machine under management that exists at Novita."""
+    told = session.client.import_machine(novita_id, **({"name": name} if name else {}))
+    say(f"{told['name']} is {told['status']}. More: ostler show {told['instanceId']}")
+    session.show(told, [told["instanceId"]])
 
 
 _LIMIT_OPTIONS = {
@@ -452,4 +508,5 @@ COMMANDS = (
     wait_command,
     extend,
     update,
+    import_command,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import chain
 from typing import Any
 
 import click
@@ -13,8 +14,29 @@ from ostler.cli import access, config, create, doctor, instances, money, webhook
 from ostler.cli.arguments import complete_profiles
 from ostler.cli.session import FAILED, INTERRUPTED, Session, exit_code, explain, say
 
+SECTIONS = {
+    "Machines": (create, instances),
+    "In a machine": (access,),
+    "Money": (money,),
+    "Service": (doctor, webhooks),
+    "This program": (config,),
+}
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+
+class Commands(click.Group):
+    """Shown by what they are about, in the order of a machine's life."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's own signature
+        return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        for title, modules in SECTIONS.items():
+            found = [command for module in modules for command in module.COMMANDS]
+            with formatter.section(title):
+                formatter.write_dl([(f"{one.name:10}", one.get_short_help_str(80)) for one in found])
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option("--url", envvar="OSTLER_URL", help="Address of the service.")
 @click.option("--key", envvar="OSTLER_API_KEY", help="API key.")
 @click.option(
@@ -55,7 +77,7 @@ def _from_flag(context: click.Context, name: str) -> bool:
     return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
 
 
-for module in (create, instances, access, money, webhooks, doctor, config):
+for module in chain(*SECTIONS.values()):
     for command in module.COMMANDS:
         cli.add_command(command)
 

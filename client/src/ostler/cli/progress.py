@@ -7,10 +7,12 @@ import time
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from ostler.cli.session import FAILED, INTERRUPTED, Session, say
+from ostler.cli.session import FAILED, INTERRUPTED, TOO_LONG, Session, say
 from ostler.cli.words import COLOURS, DOING, ago, seconds_of, span, usd, why
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ostler.models import Accepted, Created, Instance
     from ostler.waiting import Progress
 
@@ -18,11 +20,22 @@ _FRAMES_PER_SECOND = 8
 _SIGN_OF_LIFE_SECONDS = 30.0  # between two lines that say nothing new
 
 
-class Watch:
-    """Told of every look; shows one line that lives in a terminal, and a line for each change in a pipe."""
+class NotReached(SystemExit):
+    """It did not come to what was waited for, and the user knows; `instance` as it was last seen."""
 
-    def __init__(self, name: str, expected: float | None, status: str) -> None:
-        self.name = name
+    code: int
+
+    def __init__(self, code: int, instance: Instance | None) -> None:
+        super().__init__(code)
+        self.instance = instance
+
+
+class Watch:
+    """Told of every look; shows one line that lives in a terminal, and a line for each change in a pipe.
+    `label`: which it is, where several are waited for."""
+
+    def __init__(self, label: str, expected: float | None, status: str) -> None:
+        self.label = f"{label}: " if label else ""
         self.expected = expected
         self.began = self.phase_began = self.said_at = time.monotonic()
         self.silent_since: float | None = None
@@ -53,7 +66,7 @@ class Watch:
 
         plain = self.console.options.ascii_only
         mark = ("+" if plain else "✔") if well else ("x" if plain else "✘")
-        line = Text.assemble((mark, "green" if well else "red"), f" {self.status:16}")
+        line = Text.assemble((mark, "green" if well else "red"), f" {self.label}{self.status:16}")
         line.append(f"{span(now - self.phase_began):14}{more}".rstrip())
         self.console.print(line, no_wrap=True, overflow="ellipsis")
 
@@ -65,7 +78,8 @@ class Watch:
 
     def line(self) -> str:
         """`starting  12 s of about 1 min  on its way up`"""
-        return "  ".join(part for part in (self.status or "unknown", *self._since_and_why()) if part)
+        status = f"{self.label}{self.status or 'unknown'}"
+        return "  ".join(part for part in (status, *self._since_and_why()) if part)
 
     def _since_and_why(self) -> tuple[str, str]:
         now = time.monotonic()
@@ -95,7 +109,8 @@ class Watch:
         frame = frames[int(time.monotonic() * _FRAMES_PER_SECOND) % len(frames)]
         since, words = self._since_and_why()
         colour = COLOURS.get(self.status, "cyan")
-        line = Text.assemble((f"{self.status or 'unknown':16}", colour), f"{since}  ", (words, "dim"))
+        status = (f"{self.status or 'unknown':16}", colour)
+        line = Text.assemble(self.label, status, f"{since}  ", (words, "dim"))
         grid.add_row(Text(frame, style=colour), line)
         return grid
 
@@ -118,6 +133,14 @@ def _live(watch: Watch) -> Any:
     return Live(watch, console=watch.console, refresh_per_second=_FRAMES_PER_SECOND, transient=True)
 
 
+def _how_to_go_on(ids: Sequence[str], wanted: str) -> None:
+    for one in ids:
+        say(f"  follow  ostler wait {one}{f' --for {wanted}' if wanted != 'up' else ''}")
+        say(f"  events  ostler events -f {one}")
+    if wanted != "gone":
+        say(f"  delete  ostler rm {' '.join(ids)}")
+
+
 def wait(
     session: Session,
     one: Instance | dict[str, Any],
@@ -125,32 +148,38 @@ def wait(
     timeout: str | None,
     *,
     accepted: Accepted | Created | None = None,
+    among: Sequence[Instance] | None = None,
 ) -> Instance:
-    """Until it is so; Ctrl-C ends the waiting alone, and says so. `accepted`: what began it."""
-    from ostler.errors import InstanceFailed
+    """Until it is so; Ctrl-C ends the waiting alone, and says so. `accepted`: what began it; `among`: of
+    several, those that are still waited for, this one first."""
+    from ostler.errors import InstanceFailed, WaitTimeout
 
     instance_id, name = str(one["instanceId"]), str(one["name"])
     ready_by = accepted.get("estimatedReadyTime") if accepted else None
     expected = max(1.0, -ago(ready_by)) if ready_by else None
-    watch = Watch(name, expected, accepted["status"] if accepted else "")
+    watch = Watch(name if among else "", expected, accepted["status"] if accepted else "")
+    waiting = [str(other["instanceId"]) for other in among or (one,)]
     seconds = seconds_of(timeout) if timeout else None
     try:
         with _live(watch):
             found = session.client.wait_until(instance_id, wanted, timeout=seconds, on_progress=watch.note)
             watch.end_phase(time.monotonic())
     except KeyboardInterrupt:
-        say(f"No longer waiting. {name} goes on all the same:")
-        say(f"  follow  ostler wait {instance_id}")
-        say(f"  events  ostler events -f {instance_id}")
-        say(f"  delete  ostler rm {instance_id}")
+        who = f"{name} goes" if len(waiting) == 1 else f"All {len(waiting)} go"
+        say(f"No longer waiting. {who} on all the same:")
+        _how_to_go_on(waiting, wanted)
         raise SystemExit(INTERRUPTED) from None
+    except WaitTimeout as late:
+        say(f"{late}. It goes on all the same:")
+        _how_to_go_on([instance_id], wanted)
+        raise NotReached(TOO_LONG, late.instance) from None
     except InstanceFailed as failed:
         watch.end_phase(time.monotonic(), well=False)
         say(str(failed), "red")
         if failed.instance["status"] == "failed" and failed.instance.get("cleanup"):
             say("  Its machine is being given back.")
         say(f"  more  ostler events {instance_id}")
-        raise SystemExit(FAILED) from None
+        raise NotReached(FAILED, failed.instance) from None
     waited = time.monotonic() - watch.began
     after = f" after {span(waited)}" if watch.status or waited >= 1 else ""
     say(f"{name} is {found['status']}{after}.", COLOURS.get(found["status"]))

@@ -171,7 +171,7 @@ def exit_code(error: Exception) -> int:
         ((errors.NotFound,), NOT_FOUND),
         ((errors.NotAllowed,), NOT_ALLOWED),
         ((errors.Unavailable, errors.Unreachable), UNAVAILABLE),
-        ((errors.BadRequest, errors.AmbiguousInstanceName, NotConfigured), USAGE),
+        ((errors.BadRequest, errors.AmbiguousInstanceName, errors.BadAddress, NotConfigured), USAGE),
     ):
         if isinstance(error, kinds):
             return code
@@ -184,9 +184,10 @@ _TODO = {
     "FORBIDDEN": "This key lacks the scope for that: see ostler doctor.",
     "PRODUCT_NOT_FOUND": "What there is: ostler products",
     "NO_OPTIMAL_PRODUCT_ANY_REGION": "Other products: ostler products. Not spot: --on-demand.",
+    "TEMPLATE_NOT_FOUND": "--template takes the id of a template of yours on Novita's page.",
     "PRICE_CAP_EXCEEDED": "Prices: ostler quote",
     "INSTANCE_PROTECTED": "To allow it: ostler update NAME --no-protect",
-    "PURCHASES_PAUSED": "An admin has paused purchases: ostler doctor",
+    "PURCHASES_PAUSED": "Who paused them: ostler doctor. An admin lets them go on: ostler resume",
     "CIRCUIT_BREAKER_OPEN": "What is wrong: ostler doctor",
     "NOVITA_UNAVAILABLE": "What is wrong: ostler doctor",
     "NOVITA_AUTHENTICATION_FAILED": "What is wrong: ostler doctor",

@@ -202,8 +202,12 @@ def _changed(name: str, change: Any) -> str:
         return f"{name} changed"
     if change.get("to") is None:
         return f"{name} removed"
-    before = "" if change.get("from") is None else f"{change['from']} to "
-    return f"{name} {before}{change['to']}"
+    before = "" if change.get("from") is None else f"{_yes_or_no(change['from'])} to "
+    return f"{name} {before}{_yes_or_no(change['to'])}"
+
+
+def _yes_or_no(value: Any) -> Any:
+    return ("no", "yes")[value] if isinstance(value, bool) else value
 
 
 def reason(code: str) -> str:
