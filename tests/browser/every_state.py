@@ -363,7 +363,12 @@ def answer_to(path: str, query: str = "") -> Any:
     if found[2] == "events":
         shown = {"id": "evt_1", "type": f"instance.{one['status']}", "sequence": 1, "status": one["status"]}
         shown |= {"timestamp": one["createdAt"], "actor": KEY, "correlationId": "cor-1"}
-        return {"instanceId": found[1], "events": [shown]}
+        told = [shown]
+        if since := one.get("missingSince"):
+            told.append(
+                shown | {"id": "evt_2", "type": "instance.missing", "sequence": 2, "timestamp": since}
+            )
+        return {"instanceId": found[1], "events": told}
     if found[2] == "operations":
         return {"instanceId": found[1], "operations": []}
     if found[2] == "cost":

@@ -201,10 +201,11 @@ function legend(groups, budgets, top) {
 
 /** @param {CostGroup[]} groups @param {string[]} days */
 function table(groups, days) {
-  const amounts = groups.map((one) => new Map(one.days.map((day) => [day.date, day.amountUsd])));
+  // A column has the same decimals in every row.
+  const amounts = groups.map((one) => ({ byDay: new Map(one.days.map((day) => [day.date, day.amountUsd])), digits: one.days.some((day) => Number(day.amountUsd) >= 0.995) ? 2 : 3 }));
   return h(
     "div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Costs as a table" },
-    h("table", { class: "small-table" }, h("caption", { class: "hidden" }, "Costs by day"), h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Day (UTC)"), groups.map((one) => h("th", { class: "n", scope: "col" }, one.key || "(none)")))), h("tbody", {}, days.toReversed().map((day) => h("tr", {}, h("td", { class: "when" }, day), amounts.map((one) => h("td", { class: "n" }, one.has(day) ? money(one.get(day)) : "–")))))),
+    h("table", { class: "small-table" }, h("caption", { class: "hidden" }, "Costs by day"), h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Day (UTC)"), groups.map((one) => h("th", { class: "n", scope: "col" }, one.key || "(none)")))), h("tbody", {}, days.toReversed().map((day) => h("tr", {}, h("td", { class: "when" }, day), amounts.map(({ byDay, digits }) => h("td", { class: "n" }, byDay.has(day) ? money(byDay.get(day), digits) : "–")))))),
   );
 }
 

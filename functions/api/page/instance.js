@@ -9,7 +9,7 @@ import { actionButtons } from "./operations.js";
 import { poll, pollNow } from "./polling.js";
 import { present, redraw, screenWidth, skeleton } from "./screen.js";
 import { forgetChosen, timeline } from "./timeline.js";
-import { actorInWords, BILLING, endpoints, ends, errorNote, eventInWords, faultInWords, ON_THE_WAY, perHour, regionReason, soFar, statusPill, statusWord, timeElement, why } from "./words.js";
+import { actorInWords, afterFailure, BILLING, endpoints, ends, errorNote, eventInWords, faultInWords, ON_THE_WAY, perHour, regionReason, soFar, statusPill, statusWord, timeElement, why } from "./words.js";
 
 const BUSY_MS = 2000;
 const CALM_MS = 5000;
@@ -97,7 +97,7 @@ function card(title, key, ...content) {
 /** @param {Instance} one */
 function failure(one) {
   if (!one.error) return null;
-  return h("div", { class: "note bad", "data-key": "failure" }, h("p", {}, h("b", {}, faultInWords(one.error))), h("p", { class: "soft small" }, one.error.code, one.cleanup?.length ? `; ${plural(one.cleanup.length, "machine")} still to be given back` : one.hasMachine ? "; its machine is stopped, and can be started again" : "; no machine of it is billed"));
+  return h("div", { class: "note bad", "data-key": "failure" }, h("p", {}, h("b", {}, faultInWords(one.error))), h("p", { class: "soft small" }, `${one.error.code}; ${afterFailure(one)}`));
 }
 
 /** @param {(import("./dom.js").Child)[][]} rows */

@@ -8,6 +8,8 @@ const LEFT = 92;
 const RIGHT = 14;
 const LANE = 34;
 const ENDED = ["terminated"];
+const MISSING = "instance.missing";
+const SIGHT = [MISSING, "instance.found"]; // which leave the status as it is
 const START_MS = 600_000;
 const LETTER = 6.6; // how wide one is, about
 const ROW = 10;
@@ -39,7 +41,7 @@ export function timeline(one, events, intervals, width, onChange) {
   const spans = spansOf(begin, end);
   const span = spans.find((each) => each.key === chosen.span) ?? { key: "all", text: "All", from: begin, to: end };
   const purchases = purchaseLane(events, end);
-  const lanes = [statusLane(events, intervals, end), ...(purchases.bars.length ? [purchases] : []), ...machineLanes(events, intervals, end)];
+  const lanes = [statusLane(events, intervals, end), ...(purchases.bars.length ? [purchases] : []), ...machineLanes(one, events, intervals, end)];
   const selected = events.find((event) => event.sequence === chosen.sequence) ?? last;
   return h(
     "div", { class: "timeline" },
@@ -64,14 +66,15 @@ function spansOf(begin, end) {
 
 /** @param {InstanceEvent[]} events @param {Interval[]} intervals @param {number} end @returns {Lane} */
 function statusLane(events, intervals, end) {
-  const moves = events.filter((event) => event.type === `instance.${event.status}`);
+  const moves = events.filter((event) => event.type === `instance.${event.status}` || SIGHT.includes(event.type));
   const bars = moves.flatMap((event, place) => {
     if (event.status === "terminated") return [];
     const next = moves[place + 1];
     const from = Date.parse(event.timestamp);
     const to = next ? Date.parse(next.timestamp) : end;
     /** @param {string} word @param {number} begin @param {number} until @returns {Bar} */
-    const bar = (word, begin, until) => ({ from: begin, to: until, kind: isTakenAway(event) ? "bad" : tone(event.status), label: `${word}, ${duration(until - begin)}` });
+    const bar = (word, begin, until) => ({ from: begin, to: until, kind: isTakenAway(event) || event.type === MISSING ? "bad" : tone(event.status), label: `${word}, ${duration(until - begin)}` });
+    if (event.type === MISSING) return [bar("missing", from, to)];
     const pulled = event.status === "starting" && moves[place - 1]?.status === "creating" ? pullingSince(event, intervals, from, to) : null;
     if (pulled) return [bar("starting", from, pulled), bar("pulling", pulled, to)];
     return [bar(isTakenAway(event) ? "taken away" : statusWord(event.status), from, to)];
@@ -101,14 +104,23 @@ function purchaseLane(events, end) {
   return { name: "purchases", bars };
 }
 
-/** @param {InstanceEvent[]} events @param {Interval[]} intervals @param {number} end @returns {Lane[]} */
-function machineLanes(events, intervals, end) {
+/** @param {Instance} one @param {InstanceEvent[]} events @param {Interval[]} intervals @param {number} end @returns {Lane[]} */
+function machineLanes(one, events, intervals, end) {
   const billed = intervals.filter((one) => one.from);
   const ids = [...new Set([...billed.map((one) => one.novitaInstanceId), ...events.flatMap((event) => event.novitaInstanceId ?? [])])].filter(Boolean);
   return ids.map((id, place) => {
-    const own = billed.filter((one) => one.novitaInstanceId === id);
-    const bars = own.length ? own.map((one) => billedBar(one, end)) : seenBars(id, events, end);
+    const own = billed.filter((each) => each.novitaInstanceId === id);
+    const kept = Boolean(one.hasMachine) && one.novitaInstanceId === id;
+    const bars = own.length ? withPauses(own.map((each) => billedBar(each, end)), kept ? end : 0) : seenBars(id, events, end);
     return { name: ids.length > 1 ? `machine ${place + 1}` : "machine", bars };
+  });
+}
+
+/** It is there in between, too, and costs nothing. @param {Bar[]} bars @param {number} until */
+function withPauses(bars, until) {
+  return bars.flatMap((bar, place) => {
+    const next = bars[place + 1]?.from ?? until;
+    return next - bar.to < 1000 ? [bar] : [bar, { from: bar.to, to: next, kind: "hollow", label: "off, nothing billed" }];
   });
 }
 
