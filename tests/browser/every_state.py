@@ -348,6 +348,7 @@ ANSWERS: dict[str, tuple[str, Callable[[], Any]]] = {
     r"/api/quotes": ("QuoteView", quote),
     r"/api/budgets": ("BudgetsView", money.budgets),
 }
+_SCOPES = ["read", "write", "admin"]
 _ONE = re.compile(r"/api/instances/(inst_[^/]+)(?:/(events|operations|cost))?$")
 
 
@@ -383,7 +384,7 @@ def serve(page: Page, changed: Callable[[Any], Any] = lambda body: body, scope: 
         parts = urlsplit(route.request.url)
         if parts.path == "/api/me":
             if scope:
-                route.fulfill(json={"id": KEY, "scopes": [scope]})
+                route.fulfill(json={"id": KEY, "scopes": _SCOPES[: _SCOPES.index(scope) + 1]})
             else:
                 route.continue_()
             return

@@ -200,8 +200,16 @@ export function eventInWords(event) {
   const changed = changesInWords(event.data);
   if (changed) return `${text}: ${changed}`;
   const reason = SAID.includes(event.type) ? "" : REASONS[event.reason ?? ""] ?? event.reason;
-  const more = [event.error?.message ?? reason, event.type === "instance.creating" || event.type === "instance.starting" ? regions : ""];
+  const more = [event.error?.message ?? reason, event.type === "instance.creating" || event.type === "instance.starting" ? regions : "", healthInWords(event.healthCheck)];
   return [text, ...more.filter(Boolean)].join("; ");
+}
+
+/** What a round of health checks found. @param {HealthResult | undefined} health */
+export function healthInWords(health) {
+  const all = health?.endpoints ?? [];
+  if (!all.length) return "";
+  const silent = all.filter((one) => one.status !== "healthy").map((one) => `${one.type} ${one.port} ${one.error?.message ?? "did not"}`);
+  return `${all.length - silent.length} of ${plural(all.length, "endpoint")} healthy${silent.length ? `: ${silent.join(", ")}` : ""}`;
 }
 
 /** @param {Record<string, unknown> | undefined} data */
