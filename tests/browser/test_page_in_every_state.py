@@ -104,13 +104,29 @@ def test_every_state_of_every_screen_is_accessible(visit: Begin, scheme: str) ->
         assert_fits(one.page, place)
 
 
-def test_every_state_of_every_screen_fits_a_phone(visit: Begin) -> None:
+def test_every_state_of_every_screen_fits_a_phone_and_is_accessible_there(visit: Begin) -> None:
     one = visit(**PHONE)
     every_state.serve(one.page)
     one.open()
 
     for place in screens(one):
         assert_fits(one.page, place)
+        one.assert_accessible()
+
+
+def test_every_screen_fits_whatever_is_between_a_phone_and_a_desk(visit: Begin) -> None:
+    one = visit()
+    every_state.serve(one.page)
+    page = one.open()
+    for place in ("#/", f"#/instances/{COMFY}", "#/new", "#/costs", "#/service"):
+        one.go(place)
+        expect(page.locator(".skeleton")).to_have_count(0)
+        for width in (320, 600, 721, 768, 861, 981, 1024):
+            page.set_viewport_size({"width": width, "height": 900})
+            opened(page)
+            assert_fits(page, f"{place} at {width}")
+            names = page.locator("td.name a").all()
+            assert all(float((name.bounding_box() or {})["height"]) < 50 for name in names), width
 
 
 def assert_fits(page: Page, place: str) -> None:
@@ -412,6 +428,20 @@ def test_the_fleet_is_sorted_by_any_column_both_ways(visit: Begin) -> None:
         expect(names.last).to_have_text(least)
         if most:
             expect(names.first).to_have_text(most)
+
+
+def test_on_a_phone_the_fleet_is_sorted_and_many_are_chosen_too(visit: Begin) -> None:
+    one = visit(**PHONE)
+    every_state.serve(one.page)
+    page = one.open()
+    names = page.locator("td.name a")
+    expect(names.first).to_have_text("train-llama-7")
+
+    page.get_by_label("Sort").select_option("by name")
+    expect(names.first).to_have_text("api-canary")
+    page.get_by_label("Select api-canary").check()
+    page.get_by_role("button", name="All that are shown").click()
+    expect(page.get_by_label("Selected")).to_contain_text("13 instances selected")
 
 
 def test_the_fleet_is_narrowed_by_status_and_words(visit: Begin) -> None:

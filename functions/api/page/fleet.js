@@ -29,6 +29,9 @@ const ORDER = {
   ends: (one) => one.expiry?.stopAt ?? one.expiry?.deleteAt ?? "9",
 };
 
+/** @type {[string, string, string][]} */
+const COLUMNS = [["name", "Name", ""], ["status", "Status", ""], ["machine", "Machine", ""], ["createdAt", "Age", "n"], ["perHour", "Per hour", "n"], ["soFar", "So far", "n"], ["ends", "Ends", ""]];
+
 export function openFleet() {
   present(build, "Fleet");
   poll(async () => {
@@ -159,6 +162,10 @@ function bar(count) {
       [["live", "All that live"], ["trouble", "Failed or missing"], ["all", "All, ended ones too"]].map(([value, text]) => h("option", { value, selected: view.status === value }, text)),
       h("optgroup", { label: "Status" }, STATUSES.map((status) => h("option", { value: status, selected: view.status === status }, statusWord(status)))),
     ),
+    h(
+      "select", { id: "sort", class: "folded", "aria-label": "Sort", on: { change: (/** @type {any} */ event) => sortBy(event.target.value) } },
+      COLUMNS.map(([key, label]) => h("option", { value: key, selected: view.sort === key }, `by ${label.toLowerCase()}`)),
+    ),
     h("span", { class: "soft small count", role: "status" }, plural(count, "instance")),
   );
 }
@@ -195,11 +202,13 @@ function bulkBar() {
     selected.clear();
     redraw();
   };
+  const shown = sorted([...fleet.all.values()].filter(matches)).slice(0, view.rows);
   return h(
     "div", { class: "bulk", role: "region", "aria-label": "Selected", "data-key": "bulk" },
     h("b", { role: "status" }, `${plural(chosen.length, "instance")} selected`),
     h("button", { type: "button", disabled: !chosen.some((one) => actionsFor(one).stop), on: { click: () => askStop(chosen, redraw) } }, "Stop…"),
     h("button", { type: "button", class: "danger-quiet", disabled: !chosen.some((one) => actionsFor(one).remove), on: { click: () => askDelete(chosen, redraw) } }, "Delete…"),
+    h("button", { type: "button", class: "plain folded", on: { click: () => select(shown, true) } }, "All that are shown"),
     h("button", { type: "button", class: "plain", on: { click: clear } }, "Clear"),
   );
 }
@@ -217,7 +226,7 @@ function table(shown) {
       h(
         "tr", {},
         chooses && h("th", { class: "tick" }, h("input", { type: "checkbox", "aria-label": "Select all that are shown", checked: rows.length > 0 && rows.every((one) => selected.has(one.instanceId)), on: { change: (/** @type {any} */ event) => select(rows, event.target.checked) } })),
-        column("name", "Name"), column("status", "Status"), column("machine", "Machine"), column("createdAt", "Age", "n"), column("perHour", "Per hour", "n"), column("soFar", "So far", "n"), column("ends", "Ends"),
+        COLUMNS.map(([key, label, kind]) => column(key, label, kind)),
       ),
     ),
     h("tbody", {}, rows.map((one) => row(one, chooses))),
@@ -239,12 +248,18 @@ function select(some, chosen) {
   redraw();
 }
 
+/** What is chosen anew begins with the most where it is a number. @param {string} key */
+function sortBy(key) {
+  if (view.sort !== key) Object.assign(view, { sort: key, down: COLUMNS.some(([name, , kind]) => name === key && kind === "n") });
+  redraw();
+}
+
 /** @param {string} key @param {string} label @param {string} [kind] */
 function column(key, label, kind = "") {
   const active = view.sort === key;
   const turn = () => {
-    Object.assign(view, active ? { down: !view.down } : { sort: key, down: kind === "n" });
-    redraw();
+    if (active) view.down = !view.down;
+    sortBy(key);
   };
   return h("th", { class: kind, scope: "col", "aria-sort": active ? (view.down ? "descending" : "ascending") : null }, h("button", { type: "button", class: "sort", on: { click: turn } }, label, h("span", { "aria-hidden": "true" }, active ? (view.down ? " ↓" : " ↑") : "")));
 }

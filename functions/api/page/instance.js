@@ -214,12 +214,12 @@ function costCard(one) {
   if (!state.cost?.intervals.length) return null;
   return card(
     `Cost: ${state.cost.estimated ? "≈ " : ""}${money(state.cost.totalUsd)}`, "cost",
-    h(
+    h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "What it has cost" }, h(
       "table", { class: "small-table" },
       h("caption", { class: "hidden" }, `What ${one.name} has cost`),
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "For"), h("th", { scope: "col" }, "From"), h("th", { class: "n", scope: "col" }, "Long"), h("th", { class: "n", scope: "col" }, "Per hour"), h("th", { class: "n", scope: "col" }, "Amount"))),
       h("tbody", {}, state.cost.intervals.map((each) => h("tr", {}, h("td", {}, each.kind === "storage" ? "disk" : each.kind), h("td", {}, timeElement(each.from, clock(each.from))), h("td", { class: "n" }, duration((each.to ? Date.parse(each.to) : Date.now()) - Date.parse(each.from))), h("td", { class: "n" }, money(each.usdPerHour)), h("td", { class: "n" }, `${each.estimated ? "≈ " : ""}${money(each.amountUsd)}`)))),
-    ),
+    )),
     state.cost.billed && billedLine(state.cost.billed),
   );
 }
