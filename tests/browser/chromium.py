@@ -2,8 +2,10 @@
 
 import fcntl
 import os
+import platform
 import shutil
 import subprocess
+import sys
 import tarfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,8 +14,16 @@ from local.paths import BUILD
 
 PACKAGES = BUILD / "node" / "node_modules"
 _PACKED = PACKAGES / "@sparticuz" / "chromium" / "bin"
+_PACKED_FOR = ("linux", "x86_64")
 _UNPACKED = BUILD / "chromium"
-_INSTALLED = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+_INSTALLED = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome-stable",
+    "google-chrome",
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+)
 _UNPACK = """
 const [from, to] = process.argv.slice(1), fs = require("fs"), zlib = require("zlib");
 require("stream").pipeline(fs.createReadStream(from), zlib.createBrotliDecompress(), fs.createWriteStream(to),
@@ -49,7 +59,8 @@ class Chromium:
 
 def find() -> Chromium | None:
     """None where there is none, and none can be made."""
-    if (_PACKED / "chromium.br").exists() and shutil.which("node"):
+    runs_here = (sys.platform, platform.machine()) == _PACKED_FOR
+    if runs_here and (_PACKED / "chromium.br").exists() and shutil.which("node"):
         return _unpacked()
     installed = next(filter(None, map(shutil.which, _INSTALLED)), None)
     return Chromium(Path(installed), dict(os.environ)) if installed else None

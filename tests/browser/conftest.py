@@ -5,7 +5,7 @@ A page must say nothing on the console, violate no policy, and ask no other host
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,13 +25,19 @@ PATIENCE_MS = 30_000
 expect.set_options(timeout=PATIENCE_MS)
 
 
+def required(found: chromium.Chromium | None, environment: Mapping[str, str]) -> chromium.Chromium:
+    """Who has no browser is told; where everything is checked nothing is left out."""
+    if found:
+        return found
+    why = "no browser: run `make .build/node/.ready`, or install chromium"
+    if environment.get("CI"):
+        pytest.fail(why)
+    pytest.skip(why)
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    found = chromium.find()
-    if found is None:
-        why = "no browser: run `make .build/node/.ready`, or install chromium"
-        assert not os.environ.get("CI"), why
-        pytest.skip(why)
+    found = required(chromium.find(), os.environ)
     with sync_playwright() as driver:
         launched = driver.chromium.launch(
             executable_path=found.path, args=chromium.FLAGS, env=dict(found.environment)

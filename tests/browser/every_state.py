@@ -348,6 +348,7 @@ ANSWERS: dict[str, tuple[str, Callable[[], Any]]] = {
     r"/api/quotes": ("QuoteView", quote),
     r"/api/budgets": ("BudgetsView", money.budgets),
 }
+_SCOPES = ["read", "write", "admin"]
 _ONE = re.compile(r"/api/instances/(inst_[^/]+)(?:/(events|operations|cost))?$")
 
 
@@ -363,7 +364,12 @@ def answer_to(path: str, query: str = "") -> Any:
     if found[2] == "events":
         shown = {"id": "evt_1", "type": f"instance.{one['status']}", "sequence": 1, "status": one["status"]}
         shown |= {"timestamp": one["createdAt"], "actor": KEY, "correlationId": "cor-1"}
-        return {"instanceId": found[1], "events": [shown]}
+        told = [shown]
+        if since := one.get("missingSince"):
+            told.append(
+                shown | {"id": "evt_2", "type": "instance.missing", "sequence": 2, "timestamp": since}
+            )
+        return {"instanceId": found[1], "events": told}
     if found[2] == "operations":
         return {"instanceId": found[1], "operations": []}
     if found[2] == "cost":
@@ -378,7 +384,7 @@ def serve(page: Page, changed: Callable[[Any], Any] = lambda body: body, scope: 
         parts = urlsplit(route.request.url)
         if parts.path == "/api/me":
             if scope:
-                route.fulfill(json={"id": KEY, "scopes": [scope]})
+                route.fulfill(json={"id": KEY, "scopes": _SCOPES[: _SCOPES.index(scope) + 1]})
             else:
                 route.continue_()
             return

@@ -4,6 +4,7 @@ import { change, get, may, Refused } from "./api.js";
 import { openDialog, say } from "./dialogs.js";
 import { draw, h } from "./dom.js";
 import { money, plural } from "./format.js";
+import { fleet } from "./instances.js";
 import { poll, pollNow } from "./polling.js";
 import { present, redraw, screenWidth, skeleton } from "./screen.js";
 import { errorNote } from "./words.js";
@@ -77,7 +78,7 @@ function controls() {
   };
   const tag = () => openDialog({
     title: "By which tag?",
-    body: [h("label", { class: "field" }, h("span", {}, "Tag"), h("input", { name: "tag", required: true, autocomplete: "off", placeholder: "team" }))],
+    body: [h("label", { class: "field" }, h("span", {}, "Tag"), h("input", { name: "tag", list: "tags", required: true, autocomplete: "off", placeholder: "team" }), h("datalist", { id: "tags" }, tagNames().map((name) => h("option", { value: name }))))],
     confirm: "Show",
     work: async (form) => pick({ groupBy: `tag:${String(form.get("tag")).trim()}` }),
   });
@@ -87,6 +88,11 @@ function controls() {
     h("select", { id: "days", "aria-label": "Days", on: { change: (/** @type {any} */ event) => pick({ days: event.target.value }) } }, [["month", "This month"], ["7", "7 days"], ["30", "30 days"], ["90", "90 days"], ["before", "Last month"]].map(([value, text]) => h("option", { value, selected: state.days === value }, text))),
     h("select", { id: "group", "aria-label": "Stacked", on: { change: (/** @type {any} */ event) => (event.target.value === "tag" ? tag() : pick({ groupBy: event.target.value })) } }, groups.map(([value, text]) => h("option", { value, selected: state.groupBy === value }, text))),
   );
+}
+
+/** Those of the instances that have been read. */
+function tagNames() {
+  return [...new Set([...fleet.all.values()].flatMap((one) => Object.keys(one.tags ?? {})))].toSorted();
 }
 
 /** @param {Costs} costs */
@@ -201,10 +207,11 @@ function legend(groups, budgets, top) {
 
 /** @param {CostGroup[]} groups @param {string[]} days */
 function table(groups, days) {
-  const amounts = groups.map((one) => new Map(one.days.map((day) => [day.date, day.amountUsd])));
+  // A column has the same decimals in every row.
+  const amounts = groups.map((one) => ({ byDay: new Map(one.days.map((day) => [day.date, day.amountUsd])), digits: one.days.some((day) => Number(day.amountUsd) >= 0.995) ? 2 : 3 }));
   return h(
     "div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Costs as a table" },
-    h("table", { class: "small-table" }, h("caption", { class: "hidden" }, "Costs by day"), h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Day (UTC)"), groups.map((one) => h("th", { class: "n", scope: "col" }, one.key || "(none)")))), h("tbody", {}, days.toReversed().map((day) => h("tr", {}, h("td", { class: "when" }, day), amounts.map((one) => h("td", { class: "n" }, one.has(day) ? money(one.get(day)) : "–")))))),
+    h("table", { class: "small-table" }, h("caption", { class: "hidden" }, "Costs by day"), h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Day (UTC)"), groups.map((one) => h("th", { class: "n", scope: "col" }, one.key || "(none)")))), h("tbody", {}, days.toReversed().map((day) => h("tr", {}, h("td", { class: "when" }, day), amounts.map(({ byDay, digits }) => h("td", { class: "n" }, byDay.has(day) ? money(byDay.get(day), digits) : "–")))))),
   );
 }
 

@@ -100,7 +100,11 @@ function more() {
   return h(
     "details", { class: "card", "data-key": "more" },
     h("summary", {}, "More"),
-    field("Region first", h("input", { name: "region", autocomplete: "off", placeholder: "the deployment's own order", maxlength: 64 })),
+    field(
+      "Region first",
+      h("input", { name: "region", list: "regions", autocomplete: "off", placeholder: "the deployment's own order", maxlength: 64 }),
+      h("datalist", { id: "regions" }, [...new Set((draft.products ?? []).flatMap((one) => one.regions))].toSorted().map((region) => h("option", { value: region }))),
+    ),
     h("fieldset", { class: "choices" }, h("legend", {}, "Placement"), choice("placement", "priority", "By region order", true), choice("placement", "cheapest", "The cheapest region")),
     field("At most, USD per GPU and hour", h("input", { name: CAP, inputmode: "decimal", autocomplete: "off", placeholder: "no cap" })),
     field("If Novita takes a spot machine away", h("select", { name: "onReclaim" }, h("option", { value: "" }, "leave it off"), h("option", { value: "restart" }, "start it again"), h("option", { value: "replace" }, "start it again, else buy another (its disk is lost)"))),

@@ -40,6 +40,7 @@ export function openDialog({ title, body, confirm, danger = false, work }) {
             await work(new FormData(form));
             close();
           } catch (error) {
+            if (!dialog.open) return sayRefused(error); // closed meanwhile: it is said all the same
             if (!(error instanceof Refused)) throw error;
             show(trouble, errorNote(error), fieldErrors(error.fields));
           } finally {

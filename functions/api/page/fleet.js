@@ -7,7 +7,7 @@ import { fleet, readFleet } from "./instances.js";
 import { askDelete, askStop } from "./operations.js";
 import { poll } from "./polling.js";
 import { present, redraw, skeleton } from "./screen.js";
-import { actionsFor, BILLING, ends, isComingBack, ON_THE_WAY, perHour, soFar, STATUSES, statusPill, statusWord, timeElement, unseenSince, UP, why } from "./words.js";
+import { actionsFor, BILLING, concerns, ends, isComingBack, ON_THE_WAY, perHour, soFar, STATUSES, statusPill, statusWord, timeElement, unseenSince, UP, why } from "./words.js";
 
 const EVERY_MS = 4000;
 const ROWS_AT_ONCE = 100;
@@ -15,8 +15,8 @@ const ROWS_AT_ONCE = 100;
 const view = { search: "", status: "live", sort: "createdAt", down: true, rows: ROWS_AT_ONCE, error: /** @type {Refused | null} */ (null) };
 /** @type {Set<string>} */
 const selected = new Set();
-/** @type {{ today: string | null, budgets: Budget[], readAt: number }} */
-const spending = { today: null, budgets: [], readAt: 0 };
+/** @type {{ today: string | null, budgets: Budget[], status: ServiceStatus | null, readAt: number }} */
+const beside = { today: null, budgets: [], status: null, readAt: 0 };
 
 /** @type {Record<string, (one: Instance) => string | number>} */
 const ORDER = {
@@ -28,6 +28,9 @@ const ORDER = {
   soFar: (one) => Number(one.cost?.soFarUsd ?? -1),
   ends: (one) => one.expiry?.stopAt ?? one.expiry?.deleteAt ?? "9",
 };
+
+/** @type {[string, string, string][]} */
+const COLUMNS = [["name", "Name", ""], ["status", "Status", ""], ["machine", "Machine", ""], ["createdAt", "Age", "n"], ["perHour", "Per hour", "n"], ["soFar", "So far", "n"], ["ends", "Ends", ""]];
 
 export function openFleet() {
   present(build, "Fleet");
@@ -41,18 +44,20 @@ export function openFleet() {
     } finally {
       redraw();
     }
-    await readSpending();
+    await readBeside();
   }, EVERY_MS);
 }
 
-/** Once a minute: what it sums up is up to five minutes old anyway. */
-async function readSpending() {
-  if (Date.now() - spending.readAt < 60_000) return;
-  spending.readAt = Date.now();
+/** What it costs and how the service is. Once a minute: sums are up to five minutes old anyway. */
+async function readBeside() {
+  if (Date.now() - beside.readAt < 60_000) return;
+  beside.readAt = Date.now();
   const today = new Date().toISOString().slice(0, 10);
   try {
-    spending.today = /** @type {Costs} */ (await get(`/api/costs?from=${today}&to=${today}&groupBy=day`)).totalUsd;
-    spending.budgets = /** @type {{ budgets: Budget[] }} */ (await get("/api/budgets")).budgets;
+    beside.status = await get("/api/status");
+    redraw();
+    beside.today = /** @type {Costs} */ (await get(`/api/costs?from=${today}&to=${today}&groupBy=day`)).totalUsd;
+    beside.budgets = /** @type {{ budgets: Budget[] }} */ (await get("/api/budgets")).budgets;
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
   }
@@ -64,12 +69,13 @@ function build() {
   const loaded = fleet.loadedAt > 0;
   if (!loaded && view.error) return [heading(), trouble(view.error)];
   if (!loaded) return [heading(), h("p", { class: "soft", role: "status" }, "Reading the fleet…"), skeleton()];
-  if (!all.length) return [heading(), firstVisit()];
+  if (!all.length) return [heading(), ofTheService(), firstVisit()];
   const shown = sorted(all.filter(matches));
   for (const id of selected) if (!fleet.all.has(id)) selected.delete(id);
   return [
     heading(),
     view.error && trouble(view.error),
+    ofTheService(),
     unseen(all),
     tiles(all),
     bar(shown.length),
@@ -78,6 +84,14 @@ function build() {
     shown.length > view.rows && more(shown.length),
     !fleet.complete && fleet.total !== null && h("p", { class: "soft small", role: "status" }, `${fleet.all.size.toLocaleString("en-US")} of ${plural(fleet.total, "instance")} read so far`),
   ];
+}
+
+/** What somebody who looks at machines alone would miss. */
+function ofTheService() {
+  const found = beside.status ? concerns(beside.status) : [];
+  if (!found.length) return null;
+  const kind = found.some((one) => one.kind === "bad") ? "bad" : "busy";
+  return h("div", { class: `note ${kind}`, role: "status", "data-key": "service" }, found.map(({ text }) => h("p", {}, text)), h("p", { class: "small" }, h("a", { href: "#/service" }, "How the service is")));
 }
 
 /** Machines that Novita has not shown for long: what is shown of them may be old. @param {Instance[]} all */
@@ -121,19 +135,19 @@ function firstVisit() {
 function tiles(all) {
   const hourly = all.reduce((sum, one) => sum + (perHour(one) ?? 0), 0);
   const bad = all.filter((one) => one.missingSince || one.status === "failed").length;
-  const [budget] = spending.budgets.filter((one) => one.scope === "all");
+  const [budget] = beside.budgets.filter((one) => one.scope === "all");
   return h(
     "dl", { class: "tiles" },
     tile("Running", all.filter((one) => UP.includes(one.status)).length),
     tile("On the way", all.filter((one) => ON_THE_WAY.includes(one.status) || isComingBack(one)).length),
-    bad ? tile("Failed or missing", bad, "bad") : null,
+    bad ? tile("Failed or missing", h("button", { type: "button", class: "plain", "aria-label": `${bad} failed or missing: show only these`, on: { click: () => narrow({ search: "", status: "trouble" }) } }, bad), "bad") : null,
     tile("Per hour", money(hourly)),
-    spending.today !== null ? tile("Today (UTC)", money(spending.today)) : null,
+    beside.today !== null ? tile("Today (UTC)", money(beside.today)) : null,
     budget ? tile(`This ${budget.period}, of ${money(budget.limitUsd)}`, money(budget.spentUsd), Number(budget.spentUsd) >= Number(budget.limitUsd) ? "bad" : "") : null,
   );
 }
 
-/** @param {string} label @param {string | number} value @param {string} [kind] */
+/** @param {string} label @param {import("./dom.js").Child} value @param {string} [kind] */
 function tile(label, value, kind = "") {
   return h("div", { class: kind, "data-key": label }, h("dt", {}, label), h("dd", {}, value));
 }
@@ -147,6 +161,10 @@ function bar(count) {
       "select", { id: "status", "aria-label": "Status", on: { change: (/** @type {any} */ event) => narrow({ status: event.target.value }) } },
       [["live", "All that live"], ["trouble", "Failed or missing"], ["all", "All, ended ones too"]].map(([value, text]) => h("option", { value, selected: view.status === value }, text)),
       h("optgroup", { label: "Status" }, STATUSES.map((status) => h("option", { value: status, selected: view.status === status }, statusWord(status)))),
+    ),
+    h(
+      "select", { id: "sort", class: "folded", "aria-label": "Sort", on: { change: (/** @type {any} */ event) => sortBy(event.target.value) } },
+      COLUMNS.map(([key, label]) => h("option", { value: key, selected: view.sort === key }, `by ${label.toLowerCase()}`)),
     ),
     h("span", { class: "soft small count", role: "status" }, plural(count, "instance")),
   );
@@ -184,11 +202,13 @@ function bulkBar() {
     selected.clear();
     redraw();
   };
+  const shown = sorted([...fleet.all.values()].filter(matches)).slice(0, view.rows);
   return h(
     "div", { class: "bulk", role: "region", "aria-label": "Selected", "data-key": "bulk" },
     h("b", { role: "status" }, `${plural(chosen.length, "instance")} selected`),
     h("button", { type: "button", disabled: !chosen.some((one) => actionsFor(one).stop), on: { click: () => askStop(chosen, redraw) } }, "Stop…"),
     h("button", { type: "button", class: "danger-quiet", disabled: !chosen.some((one) => actionsFor(one).remove), on: { click: () => askDelete(chosen, redraw) } }, "Delete…"),
+    h("button", { type: "button", class: "plain folded", on: { click: () => select(shown, true) } }, "All that are shown"),
     h("button", { type: "button", class: "plain", on: { click: clear } }, "Clear"),
   );
 }
@@ -206,7 +226,7 @@ function table(shown) {
       h(
         "tr", {},
         chooses && h("th", { class: "tick" }, h("input", { type: "checkbox", "aria-label": "Select all that are shown", checked: rows.length > 0 && rows.every((one) => selected.has(one.instanceId)), on: { change: (/** @type {any} */ event) => select(rows, event.target.checked) } })),
-        column("name", "Name"), column("status", "Status"), column("machine", "Machine"), column("createdAt", "Age", "n"), column("perHour", "Per hour", "n"), column("soFar", "So far", "n"), column("ends", "Ends"),
+        COLUMNS.map(([key, label, kind]) => column(key, label, kind)),
       ),
     ),
     h("tbody", {}, rows.map((one) => row(one, chooses))),
@@ -228,12 +248,18 @@ function select(some, chosen) {
   redraw();
 }
 
+/** What is chosen anew begins with the most where it is a number. @param {string} key */
+function sortBy(key) {
+  if (view.sort !== key) Object.assign(view, { sort: key, down: COLUMNS.some(([name, , kind]) => name === key && kind === "n") });
+  redraw();
+}
+
 /** @param {string} key @param {string} label @param {string} [kind] */
 function column(key, label, kind = "") {
   const active = view.sort === key;
   const turn = () => {
-    Object.assign(view, active ? { down: !view.down } : { sort: key, down: kind === "n" });
-    redraw();
+    if (active) view.down = !view.down;
+    sortBy(key);
   };
   return h("th", { class: kind, scope: "col", "aria-sort": active ? (view.down ? "descending" : "ascending") : null }, h("button", { type: "button", class: "sort", on: { click: turn } }, label, h("span", { "aria-hidden": "true" }, active ? (view.down ? " ↓" : " ↑") : "")));
 }
@@ -249,12 +275,18 @@ function row(one, chooses) {
     chooses && h("td", { class: "tick" }, h("input", { type: "checkbox", "aria-label": `Select ${one.name}`, checked: selected.has(one.instanceId), on: { change: (/** @type {any} */ event) => select([one], event.target.checked) } })),
     h("td", { class: "name" }, h("a", { href: `#/instances/${encodeURIComponent(one.instanceId)}` }, one.name), tags && h("small", {}, tags)),
     h("td", { class: "status" }, statusPill(one), h("small", {}, [why(one), seen && `as seen ${since(seen)} ago`].filter(Boolean).join("; "))),
-    h("td", { class: "machine" }, `${one.productName ?? "unknown"}${one.gpuNum > 1 ? ` × ${one.gpuNum}` : ""}`, h("small", {}, [one.region, BILLING[one.billingMode] ?? one.billingMode].filter(Boolean).join(", "))),
+    h("td", { class: "machine" }, `${one.productName ?? "unknown"}${one.gpuNum > 1 ? ` × ${one.gpuNum}` : ""}`, h("small", {}, whereabouts(one))),
     h("td", { class: "n age" }, timeElement(one.createdAt, since(one.createdAt))),
-    h("td", { class: "n hourly", "data-label": "per hour" }, hourly === null ? "–" : money(hourly)),
+    h("td", { class: "n hourly", "data-label": "per hour" }, hourly === null || (!hourly && !one.hasMachine) ? "–" : money(hourly)),
     h("td", { class: "n cost", "data-label": "so far" }, soFar(one.cost)),
     h("td", { class: first ? "ends" : "ends none" }, first ?? "–", rest.map((line) => h("small", {}, line))),
   );
+}
+
+/** Where its machine is, or why it has none. @param {Instance} one */
+function whereabouts(one) {
+  if (one.status === "failed" && !one.hasMachine && !one.cleanup?.length) return one.novitaInstanceId ? "no machine any more" : "no machine";
+  return [one.region, BILLING[one.billingMode] ?? one.billingMode].filter(Boolean).join(", ");
 }
 
 /** @param {number} count */

@@ -1,12 +1,12 @@
 // Numbers, money and times as people read them.
 
-/** @param {string | number | null | undefined} usd */
-export function money(usd) {
+/** @param {string | number | null | undefined} usd @param {number} [decimals] without it, as many as it takes */
+export function money(usd, decimals) {
   if (usd === null || usd === undefined || usd === "") return "–";
   const value = Number(usd);
   if (!Number.isFinite(value)) return "–";
   const digits = value !== 0 && Math.abs(value) < 0.995 && Math.round(value * 100) !== value * 100 ? 3 : 2;
-  return value.toLocaleString("en-US", { style: "currency", currency: "USD", minimumFractionDigits: 2, maximumFractionDigits: digits });
+  return value.toLocaleString("en-US", { style: "currency", currency: "USD", minimumFractionDigits: decimals ?? 2, maximumFractionDigits: decimals ?? digits });
 }
 
 /** How long, in two units at most. @param {number} ms */

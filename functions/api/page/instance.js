@@ -9,19 +9,20 @@ import { actionButtons } from "./operations.js";
 import { poll, pollNow } from "./polling.js";
 import { present, redraw, screenWidth, skeleton } from "./screen.js";
 import { forgetChosen, timeline } from "./timeline.js";
-import { actorInWords, BILLING, endpoints, ends, errorNote, eventInWords, faultInWords, ON_THE_WAY, perHour, regionReason, soFar, statusPill, statusWord, timeElement, why } from "./words.js";
+import { actorInWords, afterFailure, BILLING, endpoints, ends, errorNote, eventInWords, faultInWords, ON_THE_WAY, perHour, regionReason, soFar, statusPill, statusWord, timeElement, why } from "./words.js";
 
 const BUSY_MS = 2000;
 const CALM_MS = 5000;
 const WHOLE_MS = 30_000;
+const AGAIN_MS = 3900; // between two readings of all of it, however fast it changes
 const ENDED = ["deleting", "terminated"];
 
-/** @type {{ id: string, events: InstanceEvent[], operations: Operation[], deliveries: Delivery[], moreDeliveries: boolean, cost: InstanceCost | null, connection: Connection | null, error: Refused | null, seen: string, wholeAt: number }} */
-const state = { id: "", events: [], operations: [], deliveries: [], moreDeliveries: false, cost: null, connection: null, error: null, seen: "", wholeAt: 0 };
+/** @type {{ id: string, events: InstanceEvent[], operations: Operation[], deliveries: Delivery[], moreDeliveries: boolean, cost: InstanceCost | null, connection: Connection | null, error: Refused | null, seen: string, wholeAt: number, rounds: Map<string, HealthResult> }} */
+const state = { id: "", events: [], operations: [], deliveries: [], moreDeliveries: false, cost: null, connection: null, error: null, seen: "", wholeAt: 0, rounds: new Map() };
 
 /** @param {string} id */
 export function openInstance(id) {
-  Object.assign(state, { id, events: [], operations: [], deliveries: [], moreDeliveries: false, cost: null, connection: null, error: null, seen: "", wholeAt: 0 });
+  Object.assign(state, { id, events: [], operations: [], deliveries: [], moreDeliveries: false, cost: null, connection: null, error: null, seen: "", wholeAt: 0, rounds: new Map() });
   forgetChosen();
   present(build, fleet.all.get(id)?.name ?? "Instance", 1000);
   poll(async () => {
@@ -36,16 +37,17 @@ export function openInstance(id) {
   }, CALM_MS);
 }
 
-/** The instance each time; the rest when it has changed, and now and then. @param {string} id */
+/** The instance each time; the rest soon after it has changed, and now and then. @param {string} id */
 async function read(id) {
   const path = `/api/instances/${encodeURIComponent(id)}`;
   /** @type {Instance} */
   const one = await get(path);
   keep(one);
   state.error = null;
+  noteRound(one.healthCheck);
   document.title = `${one.name} · Ostler`;
   redraw();
-  if (one.updatedAt !== state.seen || Date.now() - state.wholeAt > WHOLE_MS) {
+  if (Date.now() - state.wholeAt > (!state.seen ? 0 : one.updatedAt !== state.seen ? AGAIN_MS : WHOLE_MS)) {
     const [events, operations, cost, deliveries] = await Promise.all([
       readEvents(path),
       get(`${path}/operations`),
@@ -53,9 +55,16 @@ async function read(id) {
       one.webhookUrl ? get(`/api/webhooks/deliveries?instanceId=${encodeURIComponent(id)}&limit=100`) : { deliveries: [] },
     ]);
     if (state.id !== id) return CALM_MS;
+    for (const event of events) noteRound(event.healthCheck);
     Object.assign(state, { events, operations: /** @type {any} */ (operations).operations, cost, deliveries: /** @type {any} */ (deliveries).deliveries, moreDeliveries: Boolean(/** @type {any} */ (deliveries).nextCursor), seen: one.updatedAt, wholeAt: Date.now() });
   }
   return [...ON_THE_WAY, "health_checking", "stopping", "deleting"].includes(one.status) ? BUSY_MS : CALM_MS;
+}
+
+/** The service keeps the last round, and those that an event came of; others are known as long as this page has seen them. @param {HealthResult | undefined} health */
+function noteRound(health) {
+  const at = health?.endpoints?.map((each) => each.lastChecked ?? "").toSorted().at(-1);
+  if (health && at) state.rounds.set(at, health);
 }
 
 /** All that are kept, oldest first. @param {string} path */
@@ -81,7 +90,7 @@ function build() {
     state.error && errorNote(state.error),
     one.stale && h("p", { class: "note busy", role: "status" }, `Novita cannot be asked: this is how it was ${one.lastSyncedAt ? `${since(one.lastSyncedAt)} ago` : "when it was last seen"}.`),
     one.error && one.status === "failed" && failure(one),
-    card("Timeline", "timeline", state.wholeAt ? timeline(one, state.events, state.cost?.intervals ?? [], screenWidth() - 38, redraw) : h("p", { class: "soft", role: "status" }, "Reading what happened…")),
+    card("Timeline", "timeline", state.wholeAt ? timeline(one, { events: state.events, intervals: state.cost?.intervals ?? [], rounds: state.rounds }, screenWidth() - 38, redraw) : h("p", { class: "soft", role: "status" }, "Reading what happened…")),
     h("div", { class: "columns" }, h("div", {}, card("Now", "now", now(one)), waitingCard(one), connectionCard(one), healthCard(one), !one.hasMachine && costCard(one)), h("div", {}, card("Machine", "machine", facts(one)), one.hasMachine && costCard(one))),
     state.wholeAt > 0 && card("Events", "events", eventTable()),
     state.operations.length > 0 && card("Operations", "operations", operationTable()),
@@ -97,7 +106,7 @@ function card(title, key, ...content) {
 /** @param {Instance} one */
 function failure(one) {
   if (!one.error) return null;
-  return h("div", { class: "note bad", "data-key": "failure" }, h("p", {}, h("b", {}, faultInWords(one.error))), h("p", { class: "soft small" }, one.error.code, one.cleanup?.length ? `; ${plural(one.cleanup.length, "machine")} still to be given back` : one.hasMachine ? "; its machine is stopped, and can be started again" : "; no machine of it is billed"));
+  return h("div", { class: "note bad", "data-key": "failure" }, h("p", {}, h("b", {}, faultInWords(one.error))), h("p", { class: "soft small" }, `${one.error.code}; ${afterFailure(one)}`));
 }
 
 /** @param {(import("./dom.js").Child)[][]} rows */
@@ -205,12 +214,12 @@ function costCard(one) {
   if (!state.cost?.intervals.length) return null;
   return card(
     `Cost: ${state.cost.estimated ? "≈ " : ""}${money(state.cost.totalUsd)}`, "cost",
-    h(
+    h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "What it has cost" }, h(
       "table", { class: "small-table" },
       h("caption", { class: "hidden" }, `What ${one.name} has cost`),
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "For"), h("th", { scope: "col" }, "From"), h("th", { class: "n", scope: "col" }, "Long"), h("th", { class: "n", scope: "col" }, "Per hour"), h("th", { class: "n", scope: "col" }, "Amount"))),
       h("tbody", {}, state.cost.intervals.map((each) => h("tr", {}, h("td", {}, each.kind === "storage" ? "disk" : each.kind), h("td", {}, timeElement(each.from, clock(each.from))), h("td", { class: "n" }, duration((each.to ? Date.parse(each.to) : Date.now()) - Date.parse(each.from))), h("td", { class: "n" }, money(each.usdPerHour)), h("td", { class: "n" }, `${each.estimated ? "≈ " : ""}${money(each.amountUsd)}`)))),
-    ),
+    )),
     state.cost.billed && billedLine(state.cost.billed),
   );
 }

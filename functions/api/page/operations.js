@@ -65,9 +65,10 @@ export function askDelete(ones, onChange) {
   const deletable = ones.filter((one) => actionsFor(one).remove);
   const [only] = deletable;
   const one = deletable.length === 1 && only ? only : null;
+  const cost = soFar({ soFarUsd: String(deletable.reduce((sum, each) => sum + Number(each.cost?.soFarUsd ?? 0), 0)), perHourUsd: "", estimated: deletable.some((each) => each.cost?.estimated) });
   openDialog({
     title: one ? `Delete ${one.name}?` : `Delete ${plural(deletable.length, "machine")}?`,
-    body: [one ? whatIsLost(one) : h("p", {}, "What is on their disks is lost; this cannot be undone."), one ? null : names(deletable), leftOut(ones, deletable, "are protected or already going")],
+    body: [one ? whatIsLost(one) : h("p", {}, `They have cost ${cost}. What is on their disks is lost; this cannot be undone.`), one ? null : names(deletable), leftOut(ones, deletable, "are protected or already going")],
     confirm: one ? "Delete" : `Delete ${deletable.length}`,
     danger: true,
     work: () => each(deletable, "delete", onChange),
@@ -92,6 +93,18 @@ function leftOut(all, some, reason) {
   return all.length > some.length ? h("p", { class: "soft small" }, `${all.length - some.length} of those selected ${reason}.`) : null;
 }
 
+/** Asked again where it was only too much at once: then nothing was done. @param {() => Promise<unknown>} ask */
+async function patiently(ask) {
+  for (let wait = 1; ; wait *= 2) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (!(error instanceof Refused) || error.status !== 429 || wait > 16) throw error;
+      await new Promise((done) => setTimeout(done, 1000 * Math.max(wait, error.retryAfter)));
+    }
+  }
+}
+
 /** Few at a time, and all of them whatever one answers. @param {Instance[]} ones @param {"stop" | "delete"} what @param {() => void} onChange */
 async function each(ones, what, onChange) {
   /** @type {Refused[]} */
@@ -99,7 +112,7 @@ async function each(ones, what, onChange) {
   const waiting = [...ones];
   const worker = async () => {
     for (let one = waiting.shift(); one; one = waiting.shift()) {
-      await operate(one, what, onChange).catch((error) => {
+      await patiently(() => operate(one, what, onChange)).catch((error) => {
         if (!(error instanceof Refused)) throw error;
         refused.push(error);
       });

@@ -35,21 +35,23 @@ export function poll(work, everyMs) {
     busy = true;
     clearTimeout(timer);
     let wait = everyMs;
+    let asked = 0; // for so long, by the service itself
     try {
       wait = (await work()) ?? everyMs;
       failures = 0;
       if (!stopped) onState(null);
     } catch (error) {
-      if (!(error instanceof Refused)) throw error;
       failures += 1;
-      wait = Math.max(everyMs * 2 ** Math.min(failures, 5), error.retryAfter * 1000);
+      wait = everyMs * 2 ** Math.min(failures, 5);
+      if (!(error instanceof Refused)) throw error; // a fault of the page's own ends no polling
+      asked = error.retryAfter * 1000;
       if (!stopped) onState(error);
     } finally {
       busy = false;
+      // Pages that were opened together must not ask together, and a slow service is asked less.
+      const fair = Math.max(wait, Math.min(session.lastMs * 4, SLOW_MS)) * (0.9 + Math.random() * 0.2);
+      if (!stopped && !document.hidden) timer = window.setTimeout(once, again ? 0 : Math.max(asked, Math.min(fair, MOST_MS)));
     }
-    // Pages that were opened together must not ask together, and a slow service is asked less.
-    const fair = Math.max(wait, Math.min(session.lastMs * 4, SLOW_MS)) * (0.9 + Math.random() * 0.2);
-    if (!stopped && !document.hidden) timer = window.setTimeout(once, again ? 0 : Math.min(fair, MOST_MS));
   }
 
   running = {

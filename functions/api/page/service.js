@@ -6,7 +6,7 @@ import { h } from "./dom.js";
 import { clock, duration, money, plural, since, until } from "./format.js";
 import { poll, pollNow } from "./polling.js";
 import { present, redraw, skeleton } from "./screen.js";
-import { errorNote, timeElement } from "./words.js";
+import { concerns, errorNote, timeElement } from "./words.js";
 
 const EVERY_MS = 10_000;
 
@@ -38,9 +38,7 @@ function build() {
   return [
     h("div", { class: "head" }, head, may("admin") && h("div", { class: "buttons" }, pauseButton(state.status))),
     state.error && errorNote(state.error),
-    state.status.purchasesPaused && h("p", { class: "note busy" }, `Nothing is bought or started: paused ${state.status.pausedAt ? `${since(state.status.pausedAt)} ago` : ""} by ${state.status.pausedBy ?? "somebody"}.`),
-    state.status.keyProven === false && h("p", { class: "note bad" }, "The Novita key is not proven: nothing is bought, and nothing that Novita does not find counts as gone."),
-    state.status.comparisonError && h("p", { class: "note bad" }, `Novita's list could not be read: ${state.status.comparisonError.message}`),
+    concerns(state.status).map(({ kind, text }) => h("p", { class: `note ${kind}` }, text)),
     statusTiles(state.status),
     h("div", { class: "columns" }, h("div", {}, circuitCard(), rateCard(state.status)), h("div", {}, queueCard(state.jobs))),
     deadCard(),
@@ -114,9 +112,9 @@ function rateCard(status) {
 function queueCard(jobs) {
   return part(
     "Queues", "queues",
-    grid("Queues", ["Queue", "Waiting", "In flight", "Delayed", "Overdue", "Done", "Failed", "Dead"], Object.entries(jobs.queues).map(([name, queue]) => {
+    grid("Queues", ["Queue", "Waiting", "Overdue", "Dead", "Failed", "Done", "In flight", "Delayed"], Object.entries(jobs.queues).map(([name, queue]) => {
       const counted = jobs.jobs[name];
-      return [name, queue.depth, queue.inFlight, queue.delayed, queue.oldestAgeSeconds ? duration(queue.oldestAgeSeconds * 1000) : "–", counted?.done ?? "–", counted ? counted.refused + counted.gaveUp : "–", queue.dead ? h("b", { class: "bad" }, queue.dead) : 0];
+      return [name, queue.depth, queue.oldestAgeSeconds ? duration(queue.oldestAgeSeconds * 1000) : "–", queue.dead ? h("b", { class: "bad" }, queue.dead) : 0, counted ? counted.refused + counted.gaveUp : "–", counted?.done ?? "–", queue.inFlight, queue.delayed];
     })),
     h("p", { class: "soft small" }, `Done and failed since ${clock(jobs.since)}.`, jobs.deadLettersNotStored ? ` ${plural(jobs.deadLettersNotStored, "dead letter")} not stored yet.` : ""),
   );

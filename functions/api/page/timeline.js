@@ -2,12 +2,14 @@
 
 import { draw, h } from "./dom.js";
 import { clock, duration, exact, money } from "./format.js";
-import { actorInWords, eventInWords, isTakenAway, statusWord, tone } from "./words.js";
+import { actorInWords, eventInWords, healthInWords, isTakenAway, statusWord, tone } from "./words.js";
 
 const LEFT = 92;
 const RIGHT = 14;
 const LANE = 34;
 const ENDED = ["terminated"];
+const MISSING = "instance.missing";
+const SIGHT = [MISSING, "instance.found"]; // which leave the status as it is
 const START_MS = 600_000;
 const LETTER = 6.6; // how wide one is, about
 const ROW = 10;
@@ -24,12 +26,11 @@ export function forgetChosen() {
 
 /**
  * @param {Instance} one
- * @param {InstanceEvent[]} events oldest first
- * @param {Interval[]} intervals what was billed, if that is known
+ * @param {{ events: InstanceEvent[], intervals: Interval[], rounds: Map<string, HealthResult> }} known events oldest first; what was billed and which health rounds were made, as far as that is known
  * @param {number} width
  * @param {() => void} onChange
  */
-export function timeline(one, events, intervals, width, onChange) {
+export function timeline(one, { events, intervals, rounds }, width, onChange) {
   const first = events[0];
   const last = events.at(-1);
   if (!first || !last) return h("p", { class: "soft" }, "No event of the last 30 days is kept.");
@@ -39,7 +40,7 @@ export function timeline(one, events, intervals, width, onChange) {
   const spans = spansOf(begin, end);
   const span = spans.find((each) => each.key === chosen.span) ?? { key: "all", text: "All", from: begin, to: end };
   const purchases = purchaseLane(events, end);
-  const lanes = [statusLane(events, intervals, end), ...(purchases.bars.length ? [purchases] : []), ...machineLanes(events, intervals, end)];
+  const lanes = [statusLane(events, intervals, end), ...(purchases.bars.length ? [purchases] : []), ...machineLanes(one, events, intervals, end)];
   const selected = events.find((event) => event.sequence === chosen.sequence) ?? last;
   return h(
     "div", { class: "timeline" },
@@ -48,7 +49,7 @@ export function timeline(one, events, intervals, width, onChange) {
       h("p", { class: "soft small" }, `${clock(span.from)} to ${over || span.to < end ? clock(span.to) : "now"}: ${duration(span.to - span.from)}, to scale`),
       spans.length > 1 && h("div", { class: "segmented", role: "group", "aria-label": "Shown span" }, spans.map((each) => h("button", { type: "button", "aria-pressed": String(each.key === span.key), on: { click: () => { chosen.span = each.key; onChange(); } } }, each.text))),
     ),
-    picture({ one, events, lanes, from: span.from, end: span.to, now: over ? null : end, width: Math.max(300, width), selected, onChange }),
+    picture({ one, events, lanes, rounds, from: span.from, end: span.to, now: over ? null : end, width: Math.max(300, width), selected, onChange }),
     details(selected, events),
   );
 }
@@ -64,14 +65,15 @@ function spansOf(begin, end) {
 
 /** @param {InstanceEvent[]} events @param {Interval[]} intervals @param {number} end @returns {Lane} */
 function statusLane(events, intervals, end) {
-  const moves = events.filter((event) => event.type === `instance.${event.status}`);
+  const moves = events.filter((event) => event.type === `instance.${event.status}` || SIGHT.includes(event.type));
   const bars = moves.flatMap((event, place) => {
     if (event.status === "terminated") return [];
     const next = moves[place + 1];
     const from = Date.parse(event.timestamp);
     const to = next ? Date.parse(next.timestamp) : end;
     /** @param {string} word @param {number} begin @param {number} until @returns {Bar} */
-    const bar = (word, begin, until) => ({ from: begin, to: until, kind: isTakenAway(event) ? "bad" : tone(event.status), label: `${word}, ${duration(until - begin)}` });
+    const bar = (word, begin, until) => ({ from: begin, to: until, kind: isTakenAway(event) || event.type === MISSING ? "bad" : tone(event.status), label: `${word}, ${duration(until - begin)}` });
+    if (event.type === MISSING) return [bar("missing", from, to)];
     const pulled = event.status === "starting" && moves[place - 1]?.status === "creating" ? pullingSince(event, intervals, from, to) : null;
     if (pulled) return [bar("starting", from, pulled), bar("pulling", pulled, to)];
     return [bar(isTakenAway(event) ? "taken away" : statusWord(event.status), from, to)];
@@ -101,14 +103,23 @@ function purchaseLane(events, end) {
   return { name: "purchases", bars };
 }
 
-/** @param {InstanceEvent[]} events @param {Interval[]} intervals @param {number} end @returns {Lane[]} */
-function machineLanes(events, intervals, end) {
+/** @param {Instance} one @param {InstanceEvent[]} events @param {Interval[]} intervals @param {number} end @returns {Lane[]} */
+function machineLanes(one, events, intervals, end) {
   const billed = intervals.filter((one) => one.from);
   const ids = [...new Set([...billed.map((one) => one.novitaInstanceId), ...events.flatMap((event) => event.novitaInstanceId ?? [])])].filter(Boolean);
   return ids.map((id, place) => {
-    const own = billed.filter((one) => one.novitaInstanceId === id);
-    const bars = own.length ? own.map((one) => billedBar(one, end)) : seenBars(id, events, end);
+    const own = billed.filter((each) => each.novitaInstanceId === id);
+    const kept = Boolean(one.hasMachine) && one.novitaInstanceId === id;
+    const bars = own.length ? withPauses(own.map((each) => billedBar(each, end)), kept ? end : 0) : seenBars(id, events, end);
     return { name: ids.length > 1 ? `machine ${place + 1}` : "machine", bars };
+  });
+}
+
+/** It is there in between, too, and costs nothing. @param {Bar[]} bars @param {number} until */
+function withPauses(bars, until) {
+  return bars.flatMap((bar, place) => {
+    const next = bars[place + 1]?.from ?? until;
+    return next - bar.to < 1000 ? [bar] : [bar, { from: bar.to, to: next, kind: "hollow", label: "off, nothing billed" }];
   });
 }
 
@@ -136,8 +147,8 @@ function seenBars(id, events, end) {
   return bars;
 }
 
-/** @param {{ one: Instance, events: InstanceEvent[], lanes: Lane[], from: number, end: number, now: number | null, width: number, selected: InstanceEvent, onChange: () => void }} given */
-function picture({ one, events, lanes, from, end, now, width, selected, onChange }) {
+/** @param {{ one: Instance, events: InstanceEvent[], lanes: Lane[], rounds: Map<string, HealthResult>, from: number, end: number, now: number | null, width: number, selected: InstanceEvent, onChange: () => void }} given */
+function picture({ one, events, lanes, rounds, from, end, now, width, selected, onChange }) {
   const height = (lanes.length + 1) * LANE + 48;
   const scale = (width - LEFT - RIGHT) / (end - from);
   const x = (/** @type {number} */ time) => LEFT + Math.max(0, Math.min(time, end) - from) * scale;
@@ -150,6 +161,7 @@ function picture({ one, events, lanes, from, end, now, width, selected, onChange
       draw("text", { x: x(time), y: height - 8, "text-anchor": time - from < (end - from) / 20 ? "start" : "middle" }, tickText(time, end - from)),
     ]),
     lanes.map((lane, place) => laneOf(lane, place * LANE + 4, x, from, end)),
+    [...rounds].filter(([at]) => Date.parse(at) >= from && Date.parse(at) <= end).map(([at, health]) => round(at, health, x(Date.parse(at)))),
     draw("text", { x: 0, y: dots + 4 }, "events"),
     now !== null && now <= end && draw("line", { class: "now", x1: x(now), x2: x(now), y1: 2, y2: bottom }),
     apart(events.filter((event) => Date.parse(event.timestamp) >= from && Date.parse(event.timestamp) <= end), x).map(({ event, at, row, touch }) => dot(event, at, dots - row * ROW, touch, event === selected, events, onChange)),
@@ -192,6 +204,12 @@ function laneOf(lane, y, x, from, end) {
       );
     }),
   );
+}
+
+/** A round of health checks, below the status that it was made in. @param {string} at @param {HealthResult} health @param {number} x */
+function round(at, health, x) {
+  const well = health.overall === "healthy";
+  return draw("g", { class: `round ${well ? "well" : "ill"}` }, draw("title", {}, `health round ${clock(at)}: ${healthInWords(health)}`), draw("path", { d: well ? `M${x} 22v8` : `M${x - 3} 23l6 6m0 -6l-6 6` }));
 }
 
 /** @param {InstanceEvent} event @param {number} x @param {number} y @param {number} touch how far around it still means it @param {boolean} selected @param {InstanceEvent[]} events @param {() => void} onChange */

@@ -1,7 +1,7 @@
 // What statuses, reasons and refusals mean, said as a person would.
 
 import { h } from "./dom.js";
-import { clock, duration, exact, money, since, until } from "./format.js";
+import { clock, duration, exact, money, plural, since, until } from "./format.js";
 
 /** How a status feels: good, busy, bad or off. @type {Record<string, string>} */
 const TONES = {
@@ -16,6 +16,7 @@ const STARTABLE = ["stopped", "exited", "failed"];
 const STOPPABLE = ["starting", "running", "health_checking", "ready", "migrating"];
 const SEEN = ["starting", "running", "health_checking", "ready", "migrating", "stopping", "stopped", "exited"];
 const UNSEEN_MS = 180_000;
+const LATE_SWEEP_MS = 300_000;
 const BILLED = ["starting", "running", "health_checking", "ready", "migrating", "stopping"];
 
 /** @param {string} status */
@@ -47,7 +48,7 @@ export function actionsFor(one) {
   const going = one.cleanup?.some((task) => task.action === "delete") ?? false;
   return {
     start: !missing && !going && Boolean(one.hasMachine) && STARTABLE.includes(one.status),
-    stop: STOPPABLE.includes(one.status) || Boolean(one.recovering),
+    stop: STOPPABLE.includes(one.status) || Boolean(one.recovering) || isFailedAndOn(one),
     restart: !missing && UP.includes(one.status),
     extend: !ended,
     remove: !ended && !one.protected,
@@ -61,15 +62,47 @@ export function perHour(one) {
   return Number(one.pricePerGpuHour) * one.gpuNum;
 }
 
+/** Failed, with a machine that was to be kept, and runs. @param {Instance} one */
+function isFailedAndOn(one) {
+  return one.status === "failed" && Boolean(one.hasMachine) && !one.cleanup?.length && one.novitaStatus !== "exited";
+}
+
+/** What becomes of a failed one's machine and of its costs. @param {Instance} one */
+export function afterFailure(one) {
+  const hourly = perHour(one);
+  const tasks = one.cleanup ?? [];
+  if (tasks.length) {
+    const what = tasks.length > 1 ? `${tasks.length} machines of it are` : "its machine is";
+    return `${what} being ${tasks[0]?.action === "stop" ? "stopped" : "given back"}${hourly ? ` and ${tasks.length > 1 ? "cost" : "costs"} ${money(hourly)} per hour until then` : ""}`;
+  }
+  if (!one.hasMachine) return "no machine of it is billed";
+  return isFailedAndOn(one) ? `its machine is kept${hourly ? ` and costs ${money(hourly)} per hour` : ""}` : "its machine is stopped, and can be started again";
+}
+
 /** Its addresses, while something may answer there. @param {Instance} one */
 export function endpoints(one) {
-  return UP.includes(one.status) ? (one.portMappings ?? []).filter((port) => port.endpoint) : [];
+  return UP.includes(one.status) || isFailedAndOn(one) ? (one.portMappings ?? []).filter((port) => port.endpoint) : [];
 }
 
 /** Since when Novita has not shown its machine, if that is longer ago than two sweeps can take. @param {Instance} one */
 export function unseenSince(one) {
   if (!one.lastSyncedAt || !one.hasMachine || !SEEN.includes(one.status)) return null;
   return Date.now() - Date.parse(one.lastSyncedAt) > UNSEEN_MS ? one.lastSyncedAt : null;
+}
+
+/** What is wrong with the service itself, worst first. @param {ServiceStatus} status */
+export function concerns(status) {
+  const { comparisonError, lastComparedAt, lastSweepAt, orphans, orphanDeletionsHeld, stuckCleanups } = status;
+  /** @type {{ kind: "bad" | "busy", text: string }[]} */
+  const found = [];
+  const bad = (/** @type {string} */ text) => found.push({ kind: "bad", text });
+  if (lastSweepAt && Date.now() - Date.parse(lastSweepAt) > LATE_SWEEP_MS) bad(`No sweep has ended for ${since(lastSweepAt)}; one should each minute. What is lost meanwhile is not found.`);
+  if (status.keyProven === false) bad("The Novita key is not proven: nothing is bought, and nothing that Novita does not find counts as gone.");
+  if (orphans) bad(`${plural(orphans, "machine")} of Ostler's at Novita without an instance here (${plural(orphans, "orphan")}), which may cost money: import or delete ${orphans === 1 ? "it" : "them"}.${orphanDeletionsHeld ? " They are too many at once to be deleted without being asked." : ""}`);
+  if (stuckCleanups) bad(`Novita does not take back ${plural(stuckCleanups, "machine")}, which may go on costing money.`);
+  if (comparisonError) bad(`Novita's list could not be read: ${comparisonError.message}${lastComparedAt ? `; last compared ${since(lastComparedAt)} ago` : ""}`);
+  if (status.purchasesPaused) found.push({ kind: "busy", text: `Nothing is bought or started: paused ${status.pausedAt ? `${since(status.pausedAt)} ago ` : ""}by ${status.pausedBy ?? "somebody"}.` });
+  return found;
 }
 
 /** @type {Record<string, string>} */
@@ -118,7 +151,7 @@ export function why(one) {
   if (one.missingSince) return `Novita has not found its machine since ${clock(one.missingSince)}; it is looked for`;
   if (one.status === "failed") {
     const text = one.error ? faultInWords(one.error) : "it did not come up";
-    return one.cleanup?.length ? `${text}; its machine is being given back` : text;
+    return one.cleanup?.length || isFailedAndOn(one) ? `${text}; ${afterFailure(one)}` : text;
   }
   if (one.recovering) return `taken away by Novita ${since(one.recovering.since)} ago; ${one.recovering.action === "replace" ? "another is being found" : "being started again"}`;
   if (one.spot?.reclaimTime && one.status !== "terminated") return `Novita takes it away ${until(one.spot.reclaimTime)}`;
@@ -145,7 +178,7 @@ export function ends(one) {
   const lines = [];
   if (one.status === "terminated" || one.status === "deleting") return lines;
   if (one.givesUpAt && ["creating", "starting", "health_checking"].includes(one.status)) lines.push(`gives up ${until(one.givesUpAt)}`);
-  if (one.expiry?.stopAt && !["stopped", "exited", "failed"].includes(one.status)) lines.push(`stops ${until(one.expiry.stopAt)}`);
+  if (one.expiry?.stopAt && (!["stopped", "exited", "failed"].includes(one.status) || isFailedAndOn(one))) lines.push(`stops ${until(one.expiry.stopAt)}`);
   if (one.expiry?.deleteAt) lines.push(one.protected ? `protected; else deleted ${until(one.expiry.deleteAt)}` : `deleted ${until(one.expiry.deleteAt)}`);
   else if (one.protected) lines.push("protected");
   if (one.limits?.idleStopAfter && !lines.some((line) => line.startsWith("stops"))) lines.push(`stops when idle for ${one.limits.idleStopAfter}`);
@@ -167,8 +200,16 @@ export function eventInWords(event) {
   const changed = changesInWords(event.data);
   if (changed) return `${text}: ${changed}`;
   const reason = SAID.includes(event.type) ? "" : REASONS[event.reason ?? ""] ?? event.reason;
-  const more = [event.error?.message ?? reason, event.type === "instance.creating" || event.type === "instance.starting" ? regions : ""];
+  const more = [event.error?.message ?? reason, event.type === "instance.creating" || event.type === "instance.starting" ? regions : "", healthInWords(event.healthCheck)];
   return [text, ...more.filter(Boolean)].join("; ");
+}
+
+/** What a round of health checks found. @param {HealthResult | undefined} health */
+export function healthInWords(health) {
+  const all = health?.endpoints ?? [];
+  if (!all.length) return "";
+  const silent = all.filter((one) => one.status !== "healthy").map((one) => `${one.type} ${one.port} ${one.error?.message ?? "did not"}`);
+  return `${all.length - silent.length} of ${plural(all.length, "endpoint")} healthy${silent.length ? `: ${silent.join(", ")}` : ""}`;
 }
 
 /** @param {Record<string, unknown> | undefined} data */
