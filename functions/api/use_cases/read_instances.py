@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 
 DETAILS = "details"  # which records hold, in the statistics of caches
+# Then it is shown as it was last seen: nobody's GET becomes slow by what others read.
+_SLOT_SECONDS = 0.5
 
 
 def find_instance(instances: Instances, instance_id: str) -> Instance:
@@ -165,6 +167,7 @@ class ReadInstances:
         began = self.clock()
         machine_id = record.machine.id or ""
         try:
-            return Seen(self.novita.get(machine_id, within=self.lookup_seconds), began)
+            shown = self.novita.get(machine_id, within=self.lookup_seconds, slot_wait=_SLOT_SECONDS)
+            return Seen(shown, began)
         except MachineNotFound:
             return NotFoundById(machine_id, began)

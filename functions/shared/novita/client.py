@@ -306,8 +306,10 @@ class Novita:
             raise unreadable(call)
         return machine_id
 
-    def get(self, machine_id: str, *, within: float, absence_expected: bool = False) -> Machine:
-        call = replace(_show(machine_id), absence_expected=absence_expected)
+    def get(
+        self, machine_id: str, *, within: float, slot_wait: float = inf, absence_expected: bool = False
+    ) -> Machine:
+        call = replace(_show(machine_id), slot_wait=slot_wait, absence_expected=absence_expected)
         found = payloads.read_machine(self._attempts.make(call, within).body, asked_for=machine_id)
         if found is None or found.id != machine_id:
             raise unreadable(call)
