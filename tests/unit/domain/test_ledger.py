@@ -64,6 +64,25 @@ def test_a_time_that_is_told_and_cannot_be_is_estimated() -> None:
     assert (not_started.meters[0].since, not_started.meters[0].estimated) == (at(100), True)
 
 
+@pytest.mark.parametrize("wrong", [-8 * 3600, 8 * 3600])
+def test_times_that_novita_cannot_have_told_count_for_nothing(wrong: float) -> None:
+    """From before it was bought, or yet to come: as by a clock of another time zone."""
+    ledger = see(bought(), "running", 30, started=5 + wrong)
+    stopped = see(ledger, "exited", 400, off=True, started=5 + wrong, stopped=365 + wrong)
+    leaving = ledger.see_leaving(ID, Sighting("removing", at(400), off=True, stopped_at=at(365 + wrong)))
+
+    assert (ledger.meters[0].since, ledger.unsure) == (at(0), True)
+    assert lines(stopped) == [("running", 0, 400, True)]
+    assert leaving == ledger
+
+
+def test_a_clock_of_novitas_that_differs_by_minutes_is_believed() -> None:
+    for off in (-240, 240):
+        ledger = see(bought(), "running", 30, started=5 + off)
+
+        assert (ledger.meters[0].since, ledger.unsure) == (at(5 + off), False)
+
+
 def test_a_run_whose_times_are_not_told_is_as_long_as_what_was_seen_allows() -> None:
     ledger = see(bought(), "creating", 20)
     ledger = see(ledger, "running", 50)
