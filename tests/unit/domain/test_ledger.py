@@ -22,6 +22,7 @@ from functions.shared.domain.money.ledger import (
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 ID = "m-1"
+CLOCKS = 300  # seconds by which Novita's clock may differ
 
 
 def at(seconds: float) -> datetime:
@@ -247,7 +248,7 @@ WORDS = ("toCreate", "creating", "pulling", "running", "toStop", "exited", "toSt
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[tuple[str, float, bool, float | None, float | None]]:
-    told = st.one_of(st.none(), st.floats(0, 400_000))
+    told = st.one_of(st.none(), st.floats(0, 400_000), st.floats(-900_000, 900_000))
     steps = draw(st.lists(st.tuples(st.sampled_from(WORDS), st.booleans(), told, told), max_size=12))
     seconds = sorted(draw(st.lists(st.floats(0, 400_000), min_size=len(steps), max_size=len(steps))))
     return [(word, second, *rest) for second, (word, *rest) in zip(seconds, steps, strict=True)]  # type: ignore[misc]  # hypothesis
@@ -272,6 +273,7 @@ def test_whatever_is_seen_no_intervals_overlap_and_the_days_make_the_whole(
     spans = sorted((one.begin, one.end) for one in ledger.new_lines)
     assert all(before[1] <= after[0] for before, after in pairwise(spans))
     assert all(begin < end for begin, end in spans)
+    assert all(at(-CLOCKS) <= begin and end <= at(now + 10 + CLOCKS) for begin, end in spans)
     assert ledger.meters == ()
     assert ledger.closed_usd == sum((one.usd for one in ledger.new_lines), Decimal())
     booked = sum((one.usd for one in ledger.new_entries), Decimal())

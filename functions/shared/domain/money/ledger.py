@@ -392,7 +392,7 @@ class Ledger:
 
     def _drop(self, meter: Meter) -> "Ledger":
         begin = meter.booked_from or meter.since or meter.ended_at
-        after = self._put(_idle(meter, meter.ended_at))
+        after = self._put(_idle(meter, meter.ended_at or meter.since))
         return after._book(meter, Span(begin, begin), estimated=True) if begin else after
 
     def _put(self, meter: Meter) -> "Ledger":
