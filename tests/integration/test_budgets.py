@@ -399,6 +399,26 @@ def test_sweeps_that_die_at_any_write_stop_everything_once_and_tell_it_once(harn
     assert told(harness) == [("b", 100)]
 
 
+def test_what_is_missing_is_stopped_when_it_is_found(harness: Harness) -> None:
+    put(harness, limitUsd="0.3", action="stop")
+    mine = running(harness)
+    machine_id = harness.record(mine).machine.id or ""
+    harness.simulator.hide(machine_id)
+    harness.advance(300)
+    harness.sweep()
+
+    pass_time(harness, 2)  # it counts on
+    harness.run(1500)
+
+    record = harness.record(mine)
+    assert record.missing
+    assert (record.status, record.ended_by) == (Status.STOPPING, "budget")
+    harness.simulator.show(machine_id)
+    harness.settle()
+    record = harness.record(mine)
+    assert (record.status, record.ended_by) == (Status.STOPPED, "budget")
+
+
 def test_a_stop_is_taken_back_if_the_budget_grows_meanwhile(harness: Harness) -> None:
     put(harness, limitUsd="0.3", action="stop")
     mine = running(harness)
