@@ -369,6 +369,56 @@ def test_stop_stops_what_runs_in_its_scope_with_notice(harness: Harness) -> None
     assert harness.history(mine).count("instance.expiring") == 1
 
 
+def test_sweeps_that_die_at_any_write_stop_everything_once_and_tell_it_once(harness: Harness) -> None:
+    put(harness, limitUsd="0.3", action="stop", thresholds=[100])
+    mine = [running(harness, name=name) for name in "abc"]
+    harness.run(2 * HOUR)
+    died: list[str] = []
+
+    def die(made: Made) -> None:
+        """After the effect of the first write that nobody has died at yet."""
+        which = f"{made.name} {made.about}"
+        if made.handler == "sweep" and made.writes and which not in died:
+            died.append(which)
+            raise Killed
+
+    harness.wire.after = die
+    for _ in range(25):
+        harness.advance(60)
+        harness.sweep()
+    harness.wire.after = None
+    assert len(died) > 8, died
+    harness.run(1200)
+    harness.sweep()
+    harness.settle()
+
+    for instance_id in mine:
+        record, history = harness.record(instance_id), harness.history(instance_id)
+        assert (record.status, record.ended_by) == (Status.STOPPED, "budget")
+        assert history.count("instance.expiring") == history.count("instance.stopping") == 1
+    assert told(harness) == [("b", 100)]
+
+
+def test_what_is_missing_is_stopped_when_it_is_found(harness: Harness) -> None:
+    put(harness, limitUsd="0.3", action="stop")
+    mine = running(harness)
+    machine_id = harness.record(mine).machine.id or ""
+    harness.simulator.hide(machine_id)
+    harness.advance(300)
+    harness.sweep()
+
+    pass_time(harness, 2)  # it counts on
+    harness.run(1500)
+
+    record = harness.record(mine)
+    assert record.missing
+    assert (record.status, record.ended_by) == (Status.STOPPING, "budget")
+    harness.simulator.show(machine_id)
+    harness.settle()
+    record = harness.record(mine)
+    assert (record.status, record.ended_by) == (Status.STOPPED, "budget")
+
+
 def test_a_stop_is_taken_back_if_the_budget_grows_meanwhile(harness: Harness) -> None:
     put(harness, limitUsd="0.3", action="stop")
     mine = running(harness)

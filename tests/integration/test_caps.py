@@ -1,7 +1,9 @@
 """Caps that hold: what is committed is counted in the transaction that commits it; without a cap, nowhere."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
+from itertools import count
 from typing import Any
 from uuid import uuid4
 
@@ -24,7 +26,7 @@ from tests.integration.conftest import Build
 from tests.integration.counters import assert_counters_right, in_use
 from tests.integration.harness import Harness
 from tests.integration.quick_http import send_quickly
-from tests.integration.wire import Made
+from tests.integration.wire import Killed, Made
 
 CREATE = {"name": "test", "productName": "RTX 4090 24GB", "templateId": "107672"}
 TEN = "1.8"  # of the machines that cost 0.18 an hour each
@@ -390,6 +392,77 @@ def test_a_cap_that_is_set_later_counts_what_is_there(build: Build) -> None:
 
     assert ask(harness, name="second")[0] == 422
     assert_counters_right(harness)
+
+
+def die_at(harness: Harness, nth: int, what: Callable[[Made], bool], *, after: bool) -> list[Made]:
+    """At the call of that number among those; and where it has died, if it has."""
+    numbers, died = count(), list[Made]()
+
+    def die(made: Made) -> None:
+        if what(made) and next(numbers) == nth:
+            died.append(made)
+            raise Killed
+
+    harness.wire.before, harness.wire.after = (None, die) if after else (die, None)
+    return died
+
+
+def counts(made: Made) -> bool:
+    return "cap#" in str(made.params)
+
+
+@pytest.mark.parametrize("after", [pytest.param(False, marks=pytest.mark.soak), True])
+def test_a_request_that_dies_at_any_call_that_counts_is_counted_once_when_it_is_repeated(
+    build: Build, after: bool
+) -> None:
+    """By the deployment and by its key, whose counters are not there yet at the first."""
+    reached = 0
+    for nth in range(20):
+        harness = build(MAX_HOURLY_USD="10")
+        key, key_id = capped_key(harness, max_instances=5, max_hourly_usd=Decimal(5))
+        headers = {"authorization": f"Bearer {key}", "idempotency-key": "once"}
+        died = die_at(harness, nth, counts, after=after)
+        try:
+            status, _ = harness.call("POST", "/api/instances", {**CREATE, **PRICE}, headers)
+        except Killed:
+            harness.restart()
+            harness.wire.before = harness.wire.after = None
+            status, _ = harness.call("POST", "/api/instances", {**CREATE, **PRICE}, headers)
+        harness.wire.before = harness.wire.after = None
+
+        assert status == 201
+        assert in_use(harness) == in_use(harness, key_id) == Commitment(1, micros("0.18")), died
+        harness.settle()
+        assert_counters_right(harness, DEPLOYMENT, key_id)
+        if not died:
+            break
+        reached += 1
+    assert 5 <= reached < 20
+
+
+@pytest.mark.parametrize("after", [pytest.param(False, marks=pytest.mark.soak), True])
+def test_steps_and_sweeps_that_die_where_they_count_leave_no_counter_wrong(build: Build, after: bool) -> None:
+    reached = 0
+    for nth in range(20):
+        harness = build(MAX_HOURLY_USD="10")
+        harness.create(**PRICE)
+        harness.wiring.table.update(f"cap#{DEPLOYMENT}", "counter", "ADD instancesInUse :n", values={":n": 3})
+        died = die_at(
+            harness, nth, lambda made: counts(made) and made.writes and made.handler != "api", after=after
+        )
+        harness.settle()
+        harness.sweep()
+        for _ in range(6):  # counters are checked in each fifth minute, and put right at the second look
+            harness.advance(300 - harness.now().timestamp() % 300 + 1)
+            harness.sweep()
+        harness.wire.before = harness.wire.after = None
+
+        assert_counters_right(harness)
+        assert in_use(harness).instances == 1, died
+        if not died:
+            break
+        reached += 1
+    assert 3 <= reached < 20
 
 
 @pytest.mark.parametrize("wrong", [3, -1])

@@ -300,6 +300,28 @@ def test_what_has_no_such_tag_is_a_group_of_its_own_and_groups_make_the_whole(ha
     assert [one["key"] for page in (first, second) for one in page["groups"]] == ["", "a"]
 
 
+def test_tags_of_what_has_ended_are_not_written_anew(harness: Harness) -> None:
+    """However many of them a day has had: others may run on."""
+    harness.begin(datetime(2026, 3, 1, 12, tzinfo=UTC))
+    ended, _ = up(harness, name="ended", tags={f"job-{number}": "x" for number in range(20)})
+    harness.call("DELETE", f"/api/instances/{ended}")
+    harness.settle()
+    up(harness, name="runs", tags={"team": "a"})
+    sweep_on(harness, 600)
+    harness.wire.calls.clear()
+    harness.advance(300)
+
+    harness.sweep()
+
+    written = sum(one.name == "PutItem costs/sum" for one in harness.wire.calls)
+    assert 0 < written <= 6  # all, instance, product, region, key, team
+    day = harness.now().date()
+    job = costs(harness, f"from={day}&to={day}&groupBy=tag:job-7")
+    assert [one["key"] for one in job["groups"]] == ["", "x"]
+    parts = sum(Decimal(one["amountUsd"]) for one in job["groups"])
+    assert parts == pytest.approx(Decimal(job["totalUsd"]), abs=Decimal("0.0002"))
+
+
 def test_a_sweep_that_dies_while_it_sums_leaves_no_sum_that_looks_new(harness: Harness) -> None:
     """The groups make the whole, wherever it has died, as soon as the next sweep has ended."""
     up(harness, tags={"team": "a"})

@@ -14,7 +14,7 @@ from functions.api.views import usd, usd_per_hour
 from functions.shared.domain.errors import FieldError, ValidationFailed
 from functions.shared.domain.ids import timestamp
 from functions.shared.domain.money.ledger import Line
-from functions.shared.domain.money.sums import DIMENSIONS, UNTAGGED, Sum
+from functions.shared.domain.money.sums import DIMENSIONS, Sum
 from functions.shared.stores.cost_sums import GroupSums
 from functions.shared.stores.ledger import KEPT
 
@@ -104,9 +104,8 @@ class ReadCosts:
         when nothing had it."""
         found = self.cost_sums.page(days, group_by, after, limit)
         if after is None and group_by not in DIMENSIONS:
-            found |= {
-                day: GroupSums({UNTAGGED: one}) for day, one in totals.items() if day not in found and one.usd
-            }
+            nothing = GroupSums({}, usd=Decimal())
+            found |= {day: found.get(day, nothing).with_untagged(whole) for day, whole in totals.items()}
         names = sorted({name for one in found.values() for name in one.groups})
         shown = names[:limit]
         more = len(names) > len(shown) or any(one.more for one in found.values())

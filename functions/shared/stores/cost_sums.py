@@ -6,17 +6,18 @@ says where the others begin, so that a page of groups takes at most two reads fo
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from functions.shared.domain.money.sums import ALL, Cost, DaySums, Sum
+from functions.shared.domain.money.sums import ALL, UNTAGGED, Cost, DaySums, Sum
 from functions.shared.stores.ledger import ENTRY, LATE_DAYS, day_key, expires
 from functions.shared.stores.table import ConditionFailed, Item, Table, Write, millis, moment
 
 _GROUPS = 400  # in one item
 _SUM = "sum#"
+_TAG = "tag:"
 # Sweeps may overlap: what a later one has summed stays.
 _EARLIER = "attribute_not_exists(pk) OR asOf <= :asOf"
 
@@ -27,6 +28,16 @@ class GroupSums:
 
     groups: dict[str, Sum]
     more: bool = False
+    usd: Decimal | None = None  # all groups of the day together; None: what is in none is a group of them
+
+    def with_untagged(self, whole: Sum) -> "GroupSums":
+        """The rest of the day is the group without a name. It is not stored, or each tag of the day would be
+        written anew whenever anything else costs something."""
+        rest = Decimal() if self.usd is None else whole.usd - self.usd
+        if rest <= 0:
+            return self
+        known = self.groups.get(UNTAGGED, Sum())
+        return replace(self, groups={**self.groups, UNTAGGED: known + Sum(rest, whole.estimated)})
 
 
 class CostSums:
@@ -137,7 +148,8 @@ def _behind(first: Item, others: list[Item], after: str | None, limit: int) -> G
     behind = [key for key in groups if after is None or key > after]
     last_begin = first.get("begins", [""])[-1]
     more = len(behind) > limit or (bool(groups) and last_begin > max(groups))
-    return GroupSums({key: groups[key] for key in behind}, more)
+    usd = Decimal(first["usd"]) if "usd" in first else None
+    return GroupSums({key: groups[key] for key in behind}, more, usd)
 
 
 def _items(day: date, dimension: str, groups: dict[str, Sum], as_of: datetime) -> list[Item]:
@@ -156,6 +168,8 @@ def _items(day: date, dimension: str, groups: dict[str, Sum], as_of: datetime) -
         for number, part in enumerate(parts)
     ]
     items[0]["begins"] = [part[0] for part in parts if part]
+    if dimension.startswith(_TAG):
+        items[0]["usd"] = str(sum((one.usd for one in groups.values()), Decimal()))
     return items
 
 

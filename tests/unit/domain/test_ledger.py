@@ -22,6 +22,7 @@ from functions.shared.domain.money.ledger import (
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 ID = "m-1"
+CLOCKS = 300  # seconds by which Novita's clock may differ
 
 
 def at(seconds: float) -> datetime:
@@ -62,6 +63,25 @@ def test_a_time_that_is_told_and_cannot_be_is_estimated() -> None:
 
     assert lines(not_started) == [("running", 5, 40, False), ("storage", 40, 100, True)]
     assert (not_started.meters[0].since, not_started.meters[0].estimated) == (at(100), True)
+
+
+@pytest.mark.parametrize("wrong", [-8 * 3600, 8 * 3600])
+def test_times_that_novita_cannot_have_told_count_for_nothing(wrong: float) -> None:
+    """From before it was bought, or yet to come: as by a clock of another time zone."""
+    ledger = see(bought(), "running", 30, started=5 + wrong)
+    stopped = see(ledger, "exited", 400, off=True, started=5 + wrong, stopped=365 + wrong)
+    leaving = ledger.see_leaving(ID, Sighting("removing", at(400), off=True, stopped_at=at(365 + wrong)))
+
+    assert (ledger.meters[0].since, ledger.unsure) == (at(0), True)
+    assert lines(stopped) == [("running", 0, 400, True)]
+    assert leaving == ledger
+
+
+def test_a_clock_of_novitas_that_differs_by_minutes_is_believed() -> None:
+    for off in (-240, 240):
+        ledger = see(bought(), "running", 30, started=5 + off)
+
+        assert (ledger.meters[0].since, ledger.unsure) == (at(5 + off), False)
 
 
 def test_a_run_whose_times_are_not_told_is_as_long_as_what_was_seen_allows() -> None:
@@ -228,7 +248,7 @@ WORDS = ("toCreate", "creating", "pulling", "running", "toStop", "exited", "toSt
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[tuple[str, float, bool, float | None, float | None]]:
-    told = st.one_of(st.none(), st.floats(0, 400_000))
+    told = st.one_of(st.none(), st.floats(0, 400_000), st.floats(-900_000, 900_000))
     steps = draw(st.lists(st.tuples(st.sampled_from(WORDS), st.booleans(), told, told), max_size=12))
     seconds = sorted(draw(st.lists(st.floats(0, 400_000), min_size=len(steps), max_size=len(steps))))
     return [(word, second, *rest) for second, (word, *rest) in zip(seconds, steps, strict=True)]  # type: ignore[misc]  # hypothesis
@@ -253,6 +273,7 @@ def test_whatever_is_seen_no_intervals_overlap_and_the_days_make_the_whole(
     spans = sorted((one.begin, one.end) for one in ledger.new_lines)
     assert all(before[1] <= after[0] for before, after in pairwise(spans))
     assert all(begin < end for begin, end in spans)
+    assert all(at(-CLOCKS) <= begin and end <= at(now + 10 + CLOCKS) for begin, end in spans)
     assert ledger.meters == ()
     assert ledger.closed_usd == sum((one.usd for one in ledger.new_lines), Decimal())
     booked = sum((one.usd for one in ledger.new_entries), Decimal())

@@ -108,7 +108,8 @@ def compare(
 ) -> Comparison:
     """`records` are all that may have a machine; `marked` has the record of every id that a mark names.
 
-    A machine that was seen after `missed_since` may not be in the list yet, so that it is not missed.
+    A machine that was seen after `missed_since` may not be in the list yet, so that it is not missed; unless
+    Novita has said that it takes it away.
     """
     present = {machine.id: machine for machine in machines if machine_state(machine) is not MachineState.GONE}
     records = tuple(records)
@@ -132,7 +133,7 @@ def compare(
         tuple(
             record
             for id_, record in owners.items()
-            if id_ not in present and not record.leaving and _seen_at(record) <= missed_since
+            if id_ not in present and not record.leaving and _is_missed(record, missed_since)
         ),
         tuple(unknown),
         tuple(reappeared),
@@ -187,5 +188,6 @@ def _known(record: Instance, machine_id: str) -> bool:
     return machine_id in own or record.cleanup.task(machine_id) is not None
 
 
-def _seen_at(record: Instance) -> datetime:
-    return record.machine.seen_at or record.created_at
+def _is_missed(record: Instance, missed_since: datetime) -> bool:
+    """One that Novita has said it takes away is gone, rather than not in the list yet."""
+    return record.machine.notified or (record.machine.seen_at or record.created_at) <= missed_since

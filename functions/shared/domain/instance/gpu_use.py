@@ -34,10 +34,13 @@ def judge_gpu_use(
     if series is None or len({gpu for gpu, _ in series}) < gpus:
         return _UNKNOWN
     begin, longest_gap = now - window, 3 * sample_interval(window)
+    # Novita documents no unit: where nothing is above 1 these may be shares, and 1 all of a GPU.
+    shares = all(used <= 1 for _, samples in series for at, used in samples if begin <= at <= now)
+    mark = below / 100 if shares else below
     busy: list[datetime] = []
     for _, samples in series:
         within = sorted((at, used) for at, used in samples if begin <= at <= now)
-        busy += [at for at, used in within if not used < below]  # NaN is busy
+        busy += [at for at, used in within if not used < mark]  # NaN is busy
         times = [begin, *(at for at, _ in within), max(begin, now - _LAG)]
         gaps = (later - earlier for earlier, later in pairwise(times))
         if not within or any(gap > longest_gap for gap in gaps):

@@ -59,6 +59,8 @@ def _needed(decision: Decision) -> tuple[Call, Decision] | None:
         return ReadPurchases(), decision.change_purchases(read_at=step)
     for task in record.cleanup.tasks:
         if task.checked_at != step and not _put_off(task.refusal, step):
+            if recovery.may_be_back(record, task) and machine.looked_at != step:
+                return Look(task.machine_id), decision.change_machine(looked_at=step)
             asked = task.asked_at is not None
             call = Look(task.machine_id) if asked else Act(task.action, task.machine_id)
             return call, decision.with_task(replace(task, checked_at=step))

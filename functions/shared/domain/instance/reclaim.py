@@ -11,6 +11,7 @@ from functions.shared.domain.instance.machine import Machine
 
 _PERIOD = timedelta(hours=24)  # in which recoveries are counted
 SPOT, ON_DEMAND = "spot", "onDemand"
+UNTIMED = ("notified", "reclaiming")  # Novita's words for a notice
 
 
 class ReclaimAction(StrEnum):
@@ -88,4 +89,4 @@ def reclaim_notice(machine: Machine) -> str:
     """The notice that Novita shows, or nothing. Without a time where Novita names none."""
     if machine.spot_reclaim_at:
         return machine.spot_reclaim_at.isoformat()
-    return machine.spot_status if machine.spot_status in ("notified", "reclaiming") else ""
+    return machine.spot_status if machine.spot_status in UNTIMED else ""

@@ -19,7 +19,7 @@ from functions.shared.domain.instance.observations import (
     OfferNotFound,
 )
 from functions.shared.domain.instance.reclaim import ON_DEMAND, ReclaimAction, Recovery
-from functions.shared.domain.instance.record import Action, Instance, RentedMachine, Spec
+from functions.shared.domain.instance.record import Action, CleanupTask, Instance, RentedMachine, Spec
 from functions.shared.domain.instance.status import OFF, UP, Status
 
 _LONGEST_WAIT = timedelta(minutes=5)  # between two starts
@@ -227,6 +227,12 @@ def not_up_in_time(decision: Decision, fault: Fault) -> Decision:
     decision = _changed(_try_later(decision), no_room=True)
     machine_id = decision.record.machine.id
     return decision.add_cleanup(machine_id, Action.STOP) if machine_id else decision
+
+
+def may_be_back(record: Instance, task: CleanupTask) -> bool:
+    """Novita refused to stop it while it came up: a look tells whether it is up before it is asked again."""
+    own = task.machine_id == record.machine.id and task.action is Action.STOP
+    return own and record.recovery is not None and task.refusal is not None and task.asked_at is None
 
 
 def start_refused(decision: Decision, refusal: CallRefused) -> Decision:

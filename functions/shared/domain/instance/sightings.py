@@ -21,7 +21,7 @@ from functions.shared.domain.instance.machine import (
 )
 from functions.shared.domain.instance.observations import Look, NotFoundById
 from functions.shared.domain.instance.progress import end_startup, fail, postpone
-from functions.shared.domain.instance.reclaim import reclaim_notice
+from functions.shared.domain.instance.reclaim import UNTIMED, reclaim_notice
 from functions.shared.domain.instance.record import Action, CleanupTask, Instance
 from functions.shared.domain.instance.status import COMING_UP, OFF, UP, Status
 
@@ -31,6 +31,7 @@ _LEAVING = frozenset({"toRemove", "removing", "toStop", "stopping"})
 
 
 _MOST_TOLD = 5  # errors of one boot that are announced
+_ANOTHER_TIME = timedelta(minutes=10)  # one that moves at every look by less is announced once
 _LONGEST_GAP = timedelta(hours=1)  # a longer time without a not-found does not count as missing
 
 
@@ -102,10 +103,13 @@ def notice_seen(decision: Decision, machine: Machine, began: datetime) -> Decisi
 def notice_is_new(record: Instance, machine: Machine) -> bool:
     """Either its time is another one than the last, or there was none before. What stays shown after the
     machine was taken away is no notice."""
-    notice, told = reclaim_notice(machine), record.machine.told_notice
-    timed = machine.spot_reclaim_at is not None
+    notice, told, at = reclaim_notice(machine), record.machine.told_notice, machine.spot_reclaim_at
     runs = machine_state(machine) is not MachineState.EXITED and record.status in COMING_UP | UP
-    return bool(notice) and runs and (notice != told if timed else not told)
+    if not notice or not runs:
+        return False
+    if at is None or told in ("", *UNTIMED):
+        return not told or at is not None
+    return abs(at - datetime.fromisoformat(told)) >= _ANOTHER_TIME
 
 
 def _tell_notice(decision: Decision, machine: Machine, began: datetime) -> Decision:
@@ -379,7 +383,7 @@ def _follow(decision: Decision, machine: Machine, began: datetime) -> Decision:
         case MachineState.EXITED if record.status is Status.STOPPING:
             if record.machine.may_start_until and began < record.machine.may_start_until:
                 return decision
-            return decision.move(Status.STOPPED).move_operation("completed")
+            return _run_over(decision).move(Status.STOPPED).move_operation("completed")
         case MachineState.EXITED if record.may_become(Status.EXITED):
             return _exited(decision, machine, began)
         case MachineState.ON_ITS_WAY if recovery.is_starting(record, machine.status):
@@ -427,11 +431,17 @@ def _exited(decision: Decision, machine: Machine, began: datetime) -> Decision:
     reclaimed = record.machine.notified
     reason = "reclaimed by Novita" if reclaimed else f"stopped at Novita{_because(machine.error)}"
     ended_by = EndedBy.RECLAIM if reclaimed else EndedBy.NOVITA
-    decision = decision.move(Status.EXITED, reason, deadline_at=None, ended_by=ended_by)
+    decision = _run_over(decision).move(Status.EXITED, reason, deadline_at=None, ended_by=ended_by)
     if again:
         fault = Fault("STARTUP_FAILED", f"The machine exited while starting: {reason}")
         decision = end_startup(decision, fault)
     return recovery.taken_away(decision)
+
+
+def _run_over(decision: Decision) -> Decision:
+    """A notice without a time was of this run alone: the next one may have its own."""
+    untimed = decision.record.machine.told_notice in UNTIMED
+    return decision.change_machine(told_notice="") if untimed else decision
 
 
 def _because(error: str) -> str:
@@ -454,6 +464,7 @@ def _task_seen(decision: Decision, task: CleanupTask, machine: Machine, began: d
     overdue = task.asked_at is not None and began - task.asked_at >= decision.policy.settle
     asked_at = None if overdue and machine.status not in _LEAVING else task.asked_at
     seen_at = max(began, task.seen_at)
+    checked_at = decision.step if task.asked_at else task.checked_at  # to ask is still to be done
     return decision.with_task(
-        replace(task, seen_at=seen_at, missing_at=None, checked_at=decision.step, asked_at=asked_at)
+        replace(task, seen_at=seen_at, missing_at=None, checked_at=checked_at, asked_at=asked_at)
     )

@@ -13,6 +13,7 @@ from enum import StrEnum
 _HOUR = Decimal(3600)
 _SMALLEST = Decimal("0.000000001")  # of a dollar: what an amount is kept to
 _NOVITAS_SECOND = timedelta(seconds=1)  # it tells times in whole seconds
+_CLOCKS = timedelta(minutes=5)  # by so much Novita's may differ from ours
 _FREE_STORAGE = 60  # GB
 _STORAGE_PRICE = Decimal("0.005")  # USD for a GB and day, where Novita does not show its own
 _HOURS_OF_A_DAY = 24
@@ -129,6 +130,13 @@ class Sighting:
     started_at: datetime | None = None  # as Novita tells it, where it does
     stopped_at: datetime | None = None
 
+    @property
+    def believed(self) -> "Sighting":
+        """A time that is yet to come tells nothing: what is counted until then was never billed."""
+        latest = self.began + _CLOCKS
+        started, stopped = (at if at and at <= latest else None for at in (self.started_at, self.stopped_at))
+        return replace(self, started_at=started, stopped_at=stopped)
+
 
 @dataclass(frozen=True)
 class Meter:
@@ -216,7 +224,7 @@ class Ledger:
         return self._close(meter, at, estimated=True)._open(machine_id, at, confirmed=False)
 
     def see(self, machine_id: str, sighting: Sighting) -> "Ledger":
-        meter = self.meter(machine_id)
+        meter, sighting = self.meter(machine_id), sighting.believed
         if meter is None:
             return self
         running = meter.kind is LineKind.RUNNING
@@ -237,6 +245,7 @@ class Ledger:
 
     def see_leaving(self, machine_id: str, sighting: Sighting) -> "Ledger":
         """It is being removed, and had stopped before that, as Novita tells: while nobody could look."""
+        sighting = sighting.believed
         meter, stopped, started = self.meter(machine_id), sighting.stopped_at, sighting.started_at
         if meter is None or meter.kind is not LineKind.RUNNING or not meter.since:
             return self
@@ -300,6 +309,8 @@ class Ledger:
         before = told and meter.since and told + _NOVITAS_SECOND < meter.since
         if before and not (meter.estimated and seen.off):  # what it was before it started
             return self
+        if told and meter.since and told + _CLOCKS < meter.since:  # and was seen running since
+            told = None
         if not told and not seen.off:
             return self
         return self._close(meter, told or seen.began, estimated=told is None)._store_from(
@@ -381,7 +392,7 @@ class Ledger:
 
     def _drop(self, meter: Meter) -> "Ledger":
         begin = meter.booked_from or meter.since or meter.ended_at
-        after = self._put(_idle(meter, meter.ended_at))
+        after = self._put(_idle(meter, meter.ended_at or meter.since))
         return after._book(meter, Span(begin, begin), estimated=True) if begin else after
 
     def _put(self, meter: Meter) -> "Ledger":
@@ -437,9 +448,12 @@ def _not_too_many(entries: list[DayEntry]) -> list[DayEntry]:
 
 
 def _new_start(meter: Meter, seen: Sighting) -> datetime | None:
-    """The start that Novita tells, unless it is that of the interval before."""
+    """The start that Novita tells, unless it is that of the interval before, or from before it was bought."""
     started = seen.started_at
     if started is None or (meter.ended_at and started + _NOVITAS_SECOND < meter.ended_at):
+        return None
+    first = meter.since if meter.ended_at is None and not meter.confirmed else None
+    if first and started + _CLOCKS < first:
         return None
     return max(started, meter.ended_at or started)
 

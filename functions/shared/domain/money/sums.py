@@ -1,6 +1,6 @@
 """What a day has cost, by everything that costs are grouped by."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
@@ -39,11 +39,10 @@ class Sum:
 
 @dataclass
 class DaySums:
-    """By dimension and group. `tag:<name>` is a dimension for each tag of the day, in which what has no such
-    tag is the group without a name: the groups of every dimension make the whole."""
+    """By dimension and group. `tag:<name>` is a dimension for each tag of the day; what has no such tag is
+    the rest of the whole, and in none of its groups."""
 
     groups: defaultdict[str, dict[str, Sum]] = field(default_factory=lambda: defaultdict(dict))
-    _counted: Counter[str] = field(default_factory=Counter)
 
     def add(self, cost: Cost) -> None:
         labels = {
@@ -57,15 +56,6 @@ class DaySums:
         for dimension, group in labels.items():
             known = self.groups[dimension].get(group, Sum())
             self.groups[dimension][group] = known + Sum(cost.usd, cost.estimated)
-        self._counted.update(labels.keys())
-
-    def add_untagged(self) -> None:
-        """What is left of the whole, once everything has been added."""
-        whole = self.groups[ALL].get(ALL, Sum())
-        for dimension, groups in self.groups.items():
-            if self._counted[dimension] < self._counted[ALL]:
-                rest = whole.usd - sum((one.usd for one in groups.values()), Decimal())
-                groups[UNTAGGED] = groups.get(UNTAGGED, Sum()) + Sum(rest, whole.estimated)
 
 
 def whole_day(day: date) -> Span:
@@ -84,7 +74,6 @@ def sum_day(day: date, booked: Iterable[Cost], fleet: Mapping[str, FleetEntry], 
     for entry in fleet.values():
         for cost in open_costs(entry.id, entry.read(), day, now):
             sums.add(cost)
-    sums.add_untagged()
     return sums
 
 

@@ -120,6 +120,12 @@ def test_what_was_bought_just_now_is_not_missed() -> None:
     assert compared([], old, new).unlisted == (old,)
 
 
+def test_what_was_to_be_taken_away_is_missed_at_once() -> None:
+    record = having("m-1", seen_at=ago(10), spot_status="notified", spot_reclaim_at=ago(5))
+
+    assert compared([], record).unlisted == (record,)
+
+
 def test_what_we_are_deleting_is_not_missed() -> None:
     leaving = [having(f"m-{n}", Status.DELETING, tasks=(new_task(machine_id=f"m-{n}"),)) for n in range(9)]
     stopping = having("m-9", Status.FAILED, tasks=(new_task(Action.STOP, machine_id="m-9"),))

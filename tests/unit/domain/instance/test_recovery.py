@@ -1,6 +1,6 @@
 """The rules of a recovery, one by one."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -38,7 +38,7 @@ from functions.shared.domain.instance.reclaim import (
     RecoveryCount,
     require_reclaimable,
 )
-from functions.shared.domain.instance.record import Action, Instance, PurchaseOutcome, Queue
+from functions.shared.domain.instance.record import Action, Instance, PurchaseOutcome, Queue, Refusal
 from functions.shared.domain.instance.status import Status
 from tests.unit.builders import (
     NOW,
@@ -394,3 +394,53 @@ def test_a_given_back_machine_is_deleted_whatever_becomes_of_the_rest() -> None:
     record = new_instance(Status.FAILED, tasks=(new_task(),))
 
     assert decide(record, Tick(), NOW, POLICY).call == Act(Action.DELETE, OWN)
+
+
+def noticed(record: Instance, at: datetime, status: str = "running", **spot: Any) -> tuple[Instance, int]:
+    """The record after Novita has shown that, and how many notices were announced for it."""
+    shown = new_machine(status, **{"spot_status": "notified", **spot})
+    decision = decide(record, Seen(shown, at), at, POLICY)
+    return decision.record, types(decision).count("instance.reclaim_notified")
+
+
+def test_a_notice_whose_time_moves_at_every_look_is_announced_when_it_is_another_one() -> None:
+    record, told = up(), 0
+    for minute in range(9):
+        record, news = noticed(record, after(60 * minute), spot_reclaim_at=after(60 * minute + 3600))
+        told += news
+    sooner = noticed(record, after(600), spot_reclaim_at=after(1200))
+
+    assert told == 1
+    assert record.machine.spot_reclaim_at == after(8 * 60 + 3600), "the view has the last one"
+    assert sooner[1] == 1
+
+
+@pytest.mark.parametrize("status", [Status.EXITED, Status.STOPPED])
+def test_a_notice_without_a_time_is_announced_once_for_each_run(status: Status) -> None:
+    first, told = noticed(up(), NOW)
+    again, repeated = noticed(first, after(60))
+    if status is Status.STOPPED:
+        again = begin_stop(deciding(again, after(90)), "op_1").record
+    off, _ = noticed(again, after(120), "exited")
+    assert off.status is status
+
+    back = Instance(**vars(off) | {"status": Status.RUNNING, "recovery": None})
+    _, renewed = noticed(back, after(7200))
+
+    assert (told, repeated, renewed) == (1, 0, 1)
+
+
+def test_what_novita_refused_to_stop_while_it_came_up_is_looked_at_before_it_is_asked_again() -> None:
+    """It may be back by then: what runs would be stopped and started anew."""
+    refused = Refusal(ago(600), 3, NOW)
+    waiting = lost(tasks=(new_task(Action.STOP, refusal=refused),), no_room=True, try_at=after(300))
+
+    looks = decide(waiting, Tick(), NOW, POLICY)
+    back = decide(looks.record, Seen(new_machine("running"), NOW), NOW, POLICY, step=NOW)
+    still = decide(looks.record, Seen(new_machine("starting"), NOW), NOW, POLICY, step=NOW)
+    unseen = decide(looks.record, CallPostponed(Fault("NOVITA_UNAVAILABLE", "")), NOW, POLICY, step=NOW)
+
+    assert looks.call == Look(OWN)
+    assert (back.record.status, back.record.recovery, back.call) == (Status.RUNNING, None, None)
+    assert still.call == Act(Action.STOP, OWN)
+    assert unseen.call == Act(Action.STOP, OWN), "what cannot be looked at must not go on costing money"

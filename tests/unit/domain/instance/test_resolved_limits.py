@@ -272,6 +272,19 @@ def test_one_sample_of_one_gpu_that_is_not_below_is_use(percent: float) -> None:
     assert verdict.busy_at == IDLE[7][0]
 
 
+@pytest.mark.parametrize(("share", "busy"), [(0.95, True), (0.1, True), (0.0999, False), (0.0, False)])
+def test_what_may_be_a_share_of_a_gpu_is_no_small_percentage(share: float, busy: bool) -> None:
+    """Novita documents no unit."""
+    used = (*IDLE[:7], (IDLE[7][0], share), *IDLE[8:])
+    percent = (*used[:9], (IDLE[9][0], 9.0), *used[10:])  # and then it is one
+
+    verdicts = [
+        judge_gpu_use((("0", shown),), gpus=1, below=10, window=WINDOW, now=NOW) for shown in (used, percent)
+    ]
+
+    assert [one.busy_at for one in verdicts] == [IDLE[7][0] if busy else None, None]
+
+
 def test_an_old_record_without_a_clock_has_no_limits_and_no_due_time() -> None:
     record = replace(new_instance(Status.RUNNING), next_check_at=None)
 
