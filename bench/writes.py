@@ -33,9 +33,9 @@ def as_before(item: Stored) -> Stored | None:
         return None
     if "record" not in item:
         return item
-    record = unpacked(item["record"]["S"])
+    record = unpacked(item["record"]["B"])
     kept = {name: value for name, value in record.items() if name not in _ADDED}
-    before = {**item, "record": {"S": packed(kept)}}
+    before = {**item, "record": {"B": packed(kept)}}
     return {**before, "summary": item["id"]} if "summary" in item else before
 
 

@@ -12,13 +12,11 @@ It is easier on itself than the service in one thing: its slots are those of a m
 any 60 s.
 """
 
-import base64
 import hashlib
 import json
 import os
 import time
 import uuid
-import zlib
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -222,14 +220,21 @@ def instance(instance_id: str) -> dict[str, Any]:
     wanted = {TABLE: {"Keys": keys, "ConsistentRead": True}}
     found = dynamodb.batch_get_item(RequestItems=wanted)["Responses"][TABLE]
     items = {item["sk"]["S"]: item for item in found}
-    view = _unpacked(items["record"]["record"]["S"]).shown()
+    view = _unpacked(items["record"]["record"]["B"]).shown()
     if used := items.get("used"):
         view["lastUsedAt"] = used["usedAt"]["S"]
     return view
 
 
-def _unpacked(stored: str) -> Instance:
-    return Instance.model_validate_json(zlib.decompress(base64.b64decode(stored)))
+def _unpacked(stored: bytes) -> Instance:
+    return Instance.model_validate_json(_packing().unpack(stored))
+
+
+def _packing() -> Any:
+    """Not before it is needed: its package changes when garbage is looked for."""
+    from functions.shared.stores import packing
+
+    return packing
 
 
 def instances(limit: int) -> dict[str, Any]:
@@ -247,7 +252,7 @@ def instances(limit: int) -> dict[str, Any]:
             items[item["pk"]["S"], kind] = item
     shown = []
     for entry in entries[:limit]:
-        view = _unpacked(items[entry["pk"]["S"], "record"]["record"]["S"]).shown()
+        view = _unpacked(items[entry["pk"]["S"], "record"]["record"]["B"]).shown()
         if used := items.get((entry["pk"]["S"], "used")):
             view["lastUsedAt"] = used["usedAt"]["S"]
         shown.append(view)
@@ -276,8 +281,7 @@ def create(body: CreateBody, actor: str, request_id: str, repeat: tuple[str, str
     token = uuid.uuid4().hex[:16]
     item = {"pk": instance_id, "sk": "record", "id": instance_id, "version": 1, "token": token}
     item |= {"listed": "instances", "statusKey": "instances#creating", "lookup": f"name#{body.name}"}
-    packed = base64.b64encode(zlib.compress(json.dumps(record).encode())).decode()
-    item |= {"due": "instance", "dueAt": due, "fleet": "fleet#1", "record": packed}
+    item |= {"due": "instance", "dueAt": due, "fleet": "fleet#1", "record": _packing().pack(json.dumps(record))}
     event = {"pk": instance_id, "sk": "event#0000000001", "kind": "event", "due": "event", "dueAt": due}
     event |= {"event": {"type": "instance.creating", "at": now.isoformat(), "actor": actor, "sequence": 1}}
     owned = {"pk": instance_id, "sk": "list#owner", "id": instance_id, "lookup": f"owner#{actor}"}

@@ -10,12 +10,10 @@ It is easier on itself than the service in two things: its slots are those of a 
 any 60 s, and nobody looks between its steps.
 """
 
-import base64
 import json
 import os
 import time
 import uuid
-import zlib
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -83,7 +81,7 @@ def step(message: Message) -> None:
     item = _plain(dynamodb.get_item(TableName=TABLE, Key=key, ConsistentRead=True)["Item"])
     if item["token"] != message.token:
         return
-    instance = Instance.model_validate_json(zlib.decompress(base64.b64decode(item["record"])))
+    instance = Instance.model_validate_json(_packing().unpack(item["record"].value))
     if _kept("circuit", CIRCUIT_SECONDS, _circuit) == "open":
         raise ConnectionError("Novita does not answer")
     if _waiting() >= SHARED_FROM:
@@ -100,7 +98,7 @@ def step(message: Message) -> None:
         "version": item["version"] + 1,
         "token": token,
         "dueAt": int(1000 * (now + POLL_SECONDS)),
-        "record": base64.b64encode(zlib.compress(written.encode())).decode(),
+        "record": _packing().pack(written),
     }
     dynamodb.put_item(
         TableName=TABLE,
@@ -170,6 +168,13 @@ def _add(pk: str, sk: str, name: str, most: int | None = None) -> None:
         ExpressionAttributeValues={":one": {"N": "1"}, **({":most": {"N": str(most)}} if most else {})},
         **limited,
     )
+
+
+def _packing() -> Any:
+    """Not before it is needed: its package changes when garbage is looked for."""
+    from functions.shared.stores import packing
+
+    return packing
 
 
 def _plain(item: Any) -> Any:

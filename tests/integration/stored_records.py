@@ -33,11 +33,11 @@ def put(harness: Harness, records: list[Instance]) -> None:
 def put_alike(harness: Harness, record: Instance, ids: list[str]) -> None:
     """So many that making each anew takes longer than the test."""
     item = marshal(record_item(record))
-    known = unpacked(item["record"]["S"])
+    known = unpacked(item["record"]["B"])
     for start in range(0, len(ids), AT_ONCE):
         puts = []
         for one in ids[start:][:AT_ONCE]:
-            inner = {"S": packed({**known, "id": one})}
+            inner = {"B": packed({**known, "id": one})}
             puts.append(
                 {"PutRequest": {"Item": {**item, "pk": {"S": one}, "id": {"S": one}, "record": inner}}}
             )

@@ -52,9 +52,9 @@ def without_limits_and_ledger(item: Stored) -> Stored | None:
         return None
     if "record" not in item:
         return item
-    record = unpacked(item["record"]["S"])
+    record = unpacked(item["record"]["B"])
     kept = {name: value for name, value in record.items() if name not in ADDED}
-    return {**item, "record": {"S": packed(kept)}}
+    return {**item, "record": {"B": packed(kept)}}
 
 
 def test_limits_and_the_ledger_cost_little_more_than_a_life_without_them(

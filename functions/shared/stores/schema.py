@@ -3,7 +3,7 @@ version does not know."""
 
 import json
 import zlib
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -12,9 +12,11 @@ from typing import Any, TypeVar, get_args, get_type_hints
 from pydantic import TypeAdapter
 
 from functions.shared.domain.instance.record import RentedMachine
+from functions.shared.stores.packing import pack, unpack
 
-# Of an instance's record; 1 had all fields side by side and no number, 2 was a map of attributes.
-SCHEMA = 3
+# Of an instance's record; 1 had all fields side by side and no number, 2 was a map of attributes, 3 was
+# compressed without knowing beforehand what records have in common, as text.
+SCHEMA = 4
 
 Fields = dict[str, Any]
 T = TypeVar("T")
@@ -30,21 +32,24 @@ def adapter(kind: type[T]) -> TypeAdapter[T]:
     return _adapters[kind]
 
 
-def packed(record: Mapping[str, Any]) -> str:
-    """Compressed: most records are then below a kilobyte, the unit that writes are billed by; and a text is
-    read in a tenth of the time that a map takes."""
-    return b64encode(zlib.compress(json.dumps(record, separators=(",", ":")).encode())).decode()
+def packed(record: Mapping[str, Any]) -> bytes:
+    """Nearly all records are then below a kilobyte; and bytes are read in a tenth of the time of a map."""
+    return pack(json.dumps(record, separators=(",", ":")))
 
 
-def unpacked(stored: str | Mapping[str, Any]) -> Fields:
-    """Also of those that were stored as maps."""
-    if not isinstance(stored, str):
+def unpacked(stored: bytes | str | Mapping[str, Any]) -> Fields:
+    """Also of those that were stored as text or as maps."""
+    if isinstance(stored, Mapping):
         return dict(stored)
+    found: Fields = json.loads(_unpacked_text(stored) if isinstance(stored, str) else unpack(stored))
+    return found
+
+
+def _unpacked_text(stored: str) -> bytes:
     try:
-        found: Fields = json.loads(zlib.decompress(b64decode(stored)))
+        return zlib.decompress(b64decode(stored))
     except zlib.error as error:
         raise ValueError("no record") from error
-    return found
 
 
 def unknown_fields(stored: Mapping[str, Any], kind: type) -> Fields:

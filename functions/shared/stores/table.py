@@ -91,6 +91,8 @@ def unmarshal(item: Mapping[str, Any]) -> Item:
 def _stored(value: Any) -> dict[str, Any]:
     if isinstance(value, str):
         return {"S": str(value)}
+    if isinstance(value, bytes):
+        return {"B": value}
     if isinstance(value, bool) or value is None:
         return {"NULL": True} if value is None else {"BOOL": value}
     if isinstance(value, int) or (isinstance(value, float) and isfinite(value)):
