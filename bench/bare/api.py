@@ -281,7 +281,8 @@ def create(body: CreateBody, actor: str, request_id: str, repeat: tuple[str, str
     token = uuid.uuid4().hex[:16]
     item = {"pk": instance_id, "sk": "record", "id": instance_id, "version": 1, "token": token}
     item |= {"listed": "instances", "statusKey": "instances#creating", "lookup": f"name#{body.name}"}
-    item |= {"due": "instance", "dueAt": due, "fleet": "fleet#1", "record": _packing().pack(json.dumps(record))}
+    packed = _packing().pack(json.dumps(record))
+    item |= {"due": "instance", "dueAt": due, "fleet": "fleet#1", "record": packed}
     event = {"pk": instance_id, "sk": "event#0000000001", "kind": "event", "due": "event", "dueAt": due}
     event |= {"event": {"type": "instance.creating", "at": now.isoformat(), "actor": actor, "sequence": 1}}
     owned = {"pk": instance_id, "sk": "list#owner", "id": instance_id, "lookup": f"owner#{actor}"}

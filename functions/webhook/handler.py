@@ -90,6 +90,7 @@ class Deliver:
         begun = self.deliveries.begin(delivery, now, until)
         outcome, ended = self._attempt(begun, masters) if begun else (JobOutcome.DONE, None)
         self.receiver_slots.release(slot, self.clock(), ended)  # without this it is free at `until`
+        self.deliveries.uncover(delivery)
         return outcome
 
     def _hold(self, delivery: Delivery, now: datetime, why: str, *, slow: bool = False) -> None:
@@ -99,6 +100,7 @@ class Deliver:
         if self.deliveries.hold(delivery, until):
             logger.info(why, attempt=delivery.attempt + 1, held=delivery.held, slow=slow)
             self._queue(delivery, until, now)
+            self.deliveries.uncover(delivery)
 
     def _attempt(self, delivery: Delivery, masters: Sequence[bytes]) -> tuple[JobOutcome, AttemptEnd]:
         """What came of it, and what it tells of the receiver."""

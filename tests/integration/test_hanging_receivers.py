@@ -37,7 +37,7 @@ class Telling:
         self._told += 1
         url = f"{origin}/{self._told}"
         wired, now = self._harness.wiring, self.workers.now()
-        delivery_id = wired.deliveries.add(announcement(url, self._told), url, now)
+        delivery_id, _ = wired.deliveries.add(announcement(url, self._told), url, now)
         self.told_at[url] = now
         wired.queues.send("webhook", DeliveryMessage(delivery_id, 1, "corr"))
         return url

@@ -31,6 +31,7 @@ from functions.shared.stores.table import (
     Item,
     Table,
     Write,
+    event_key,
     millis,
     moment,
     readable,
@@ -67,6 +68,7 @@ def _key(delivery_id: str) -> tuple[str, str]:
 
 
 _SORTED = "delivery#"
+_DELIVERY = "delivery"
 # A message and the first attempt take less. Until then the sweep has nothing to do with it, so that beginning
 # the attempt need not move the time.
 _FIRST_LOOK = timedelta(minutes=2)
@@ -76,10 +78,11 @@ def delivery_item(delivery: Delivery, now: datetime) -> Item:
     """Of one that is pending, and whose next attempt is the first of its round."""
     next_at = delivery.next_at or now
     pk, sk = _key(delivery.id)
+    due = {} if delivery.covered else {"due": _DELIVERY, "dueAt": millis(next_at + _FIRST_LOOK)}
     return {
         "pk": pk,
         "sk": sk,
-        "kind": "delivery",
+        "kind": _DELIVERY,
         "id": delivery.id,
         "instanceId": delivery.instance_id,
         "eventId": delivery.event_id,
@@ -94,8 +97,7 @@ def delivery_item(delivery: Delivery, now: datetime) -> Item:
         "held": delivery.held,
         "attempts": {str(one.number): attempt_item(one) for one in delivery.attempts},
         "nextAt": millis(next_at),
-        "due": "delivery",
-        "dueAt": millis(next_at + _FIRST_LOOK),
+        **due,
         "expiresAt": int((now + RETENTION).timestamp()),
     }
 
@@ -117,6 +119,7 @@ def read_delivery(item: Item) -> Delivery:
         next_at=moment(item["nextAt"]) if "nextAt" in item else None,
         held=item["held"],
         attempts=tuple(sorted(attempts, key=lambda one: one.number)),
+        covered="nextAt" in item and "due" not in item,
     )
 
 
@@ -136,6 +139,8 @@ _AS_READ = "#state = :state AND attempt = :attempt AND nextAt = :next"
 _STILL_ENDED = "#state = :state AND attempt = :attempt AND attribute_not_exists(nextAt)"
 # Still the attempt that was begun: nobody took it for lost and went on, or ended the delivery.
 _STILL_MINE = "#state = :pending AND attempt = :attempt"
+# Not ended, and not due by itself.
+_COVERED = "attribute_exists(nextAt) AND attribute_not_exists(due)"
 _STATE = {"#state": "state"}
 
 _MOST_ATTEMPTS_KEPT = 50  # of rounds past; the round under way is kept whole
@@ -146,8 +151,12 @@ class Deliveries:
         self._table = table
         self._new_token = new_token
 
-    def add(self, announcement: Announcement, url: str, now: datetime) -> str:
-        """The same event makes the same delivery, however often it is announced."""
+    def add(
+        self, announcement: Announcement, url: str, now: datetime, *, covered: bool = False
+    ) -> tuple[str, bool]:
+        """Its id, and whether its event still covers for it: until the first attempt has ended, one of the
+        two has to be due. The same event makes the same delivery, however often it is announced; from the
+        second time on that is due by itself."""
         delivery = Delivery(
             id=delivery_id(announcement, url),
             instance_id=announcement.instance_id or "",
@@ -158,10 +167,30 @@ class Deliveries:
             correlation_id=announcement.correlation_id,
             created_at=now,
             next_at=now,
+            covered=covered,
         )
-        with suppress(ConditionFailed):
+        try:
             self._table.put(Write(delivery_item(delivery, now), NEW))
-        return delivery.id
+        except ConditionFailed:
+            covered = False
+            self._make_due(delivery, now)
+        return delivery.id, covered
+
+    def _make_due(self, delivery: Delivery, now: datetime) -> None:
+        values = {":due": _DELIVERY, ":at": millis(now + _FIRST_LOOK)}
+        with suppress(ConditionFailed):
+            self._table.update(
+                *_key(delivery.id), "SET due = :due, dueAt = :at", condition=_COVERED, values=values
+            )
+
+    def uncover(self, delivery: Delivery) -> None:
+        """After the first attempt, or when it was put off: its event has been told, or this is due itself."""
+        parts = _ID.fullmatch(delivery.id)
+        if not delivery.covered or parts is None:
+            return
+        key = delivery.instance_id, event_key(int(parts[2]))
+        with suppress(ConditionFailed):
+            self._table.update(*key, "REMOVE due, dueAt", condition="attribute_exists(due)")
 
     def get(self, delivery_id: str) -> Delivery | None:
         item = self._table.get(*_key(delivery_id))
@@ -213,9 +242,9 @@ class Deliveries:
         """Let the next attempt wait without counting it; False if somebody else has moved on meanwhile."""
         changed = self._change(
             delivery,
-            "SET nextAt = :until, dueAt = :until, held = :held",
+            "SET nextAt = :until, due = :due, dueAt = :until, held = :held",
             {},
-            {":until": millis(until), ":held": delivery.held + 1},
+            {":until": millis(until), ":due": _DELIVERY, ":held": delivery.held + 1},
         )
         return changed is not None
 
@@ -237,8 +266,8 @@ class Deliveries:
         }
         changes = "SET #state = :state, attempts.#number = :result"
         if again_at:
-            values |= {":next": millis(again_at), ":due": millis(look_at(again_at, now))}
-            changes += ", nextAt = :next, dueAt = :due"
+            values |= {":next": millis(again_at), ":due": _DELIVERY, ":at": millis(look_at(again_at, now))}
+            changes += ", nextAt = :next, due = :due, dueAt = :at"
         else:
             changes += " REMOVE due, dueAt, nextAt"
         names = {**_STATE, "#number": str(result.number)}
@@ -262,6 +291,7 @@ class Deliveries:
             next_at=now,
             held=0,
             attempts=delivery.attempts[-_MOST_ATTEMPTS_KEPT:],
+            covered=False,
         )
         condition = _AS_READ if delivery.next_at else _STILL_ENDED
         values: dict[str, Any] = {":state": delivery.state, ":attempt": delivery.attempt}

@@ -380,6 +380,11 @@ def readable(read: Callable[[Item], T], found: Iterable[Item]) -> Iterator[T]:
             logger.exception("item not read", key=item["pk"])
 
 
+def event_key(sequence: int) -> str:
+    """The sort key of an event, below its instance."""
+    return f"event#{sequence:010d}"
+
+
 # Neither another sweep nor a step has moved the due time since it was read.
 _STILL_DUE = "dueAt = :seen"
 

@@ -68,6 +68,7 @@ class Delivery:
     next_at: datetime | None = None  # no attempt before then; of one under way, when it counts as lost
     held: int = 0  # how often the next attempt has had to wait for its receiver
     attempts: tuple[Attempt, ...] = ()
+    covered: bool = False  # it is not due by itself: its event is, until the first attempt has ended
 
     @property
     def of_round(self) -> int:
