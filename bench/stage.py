@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import tempfile
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -15,6 +16,7 @@ from uuid import uuid4
 from functions.shared.domain.instance.record import Queue
 from functions.shared.domain.messages import StepMessage
 from functions.shared.platform.observability import choose_metrics, logger
+from functions.shared.stores.schema import IN_COMMON
 from local.emulator import ACCESS_KEY, REGION, SECRET_KEY, Emulator
 from local.novita.client import Simulator
 from local.novita.process import running
@@ -55,7 +57,9 @@ class Stage:
 
 
 def _access(emulator: Emulator) -> dict[str, str]:
+    """And how bare functions read what is stored."""
     return {
+        "IN_COMMON": b64encode(IN_COMMON).decode(),
         "AWS_ENDPOINT_URL": emulator.url,
         "AWS_DEFAULT_REGION": REGION,
         "AWS_ACCESS_KEY_ID": ACCESS_KEY,

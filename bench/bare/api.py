@@ -12,11 +12,13 @@ It is easier on itself than the service in one thing: its slots are those of a m
 any 60 s.
 """
 
+import base64
 import hashlib
 import json
 import os
 import time
 import uuid
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -30,6 +32,7 @@ TABLE, QUEUE = os.environ["TABLE_NAME"], os.environ["CREATE_QUEUE_URL"]
 KEY_SECONDS, CATALOG_SECONDS, TOTAL_SECONDS = 30, 300, 60
 ANSWER_SECONDS = 24 * 3600
 REQUESTS_PER_CALLER = int(os.environ.get("REQUESTS_PER_CALLER", "20"))  # in a second
+IN_COMMON = base64.b64decode(os.environ["IN_COMMON"])  # what the service's records have, as stored
 
 dynamodb: Any = boto3.client("dynamodb")
 sqs: Any = boto3.client("sqs")
@@ -227,14 +230,16 @@ def instance(instance_id: str) -> dict[str, Any]:
 
 
 def _unpacked(stored: bytes) -> Instance:
-    return Instance.model_validate_json(_packing().unpack(stored))
+    return Instance.model_validate_json(_unpack(stored))
 
 
-def _packing() -> Any:
-    """Not before it is needed: its package changes when garbage is looked for."""
-    from functions.shared.stores import packing
+def _unpack(stored: bytes) -> bytes:
+    return zlib.decompressobj(-15, zdict=IN_COMMON).decompress(stored)
 
-    return packing
+
+def _pack(text: str) -> bytes:
+    compressor = zlib.compressobj(wbits=-15, zdict=IN_COMMON)
+    return compressor.compress(text.encode()) + compressor.flush()
 
 
 def instances(limit: int) -> dict[str, Any]:
@@ -281,7 +286,7 @@ def create(body: CreateBody, actor: str, request_id: str, repeat: tuple[str, str
     token = uuid.uuid4().hex[:16]
     item = {"pk": instance_id, "sk": "record", "id": instance_id, "version": 1, "token": token}
     item |= {"listed": "instances", "statusKey": "instances#creating", "lookup": f"name#{body.name}"}
-    packed = _packing().pack(json.dumps(record))
+    packed = _pack(json.dumps(record))
     item |= {"due": "instance", "dueAt": due, "fleet": "fleet#1", "record": packed}
     event = {"pk": instance_id, "sk": "event#0000000001", "kind": "event", "due": "event", "dueAt": due}
     event |= {"event": {"type": "instance.creating", "at": now.isoformat(), "actor": actor, "sequence": 1}}

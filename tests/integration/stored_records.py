@@ -1,5 +1,6 @@
 """Many records, written without the service, and what DynamoDB is asked for to read them."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -10,7 +11,7 @@ from functions.shared.domain.ids import new_instance_id
 from functions.shared.domain.instance.record import Instance
 from functions.shared.domain.instance.status import Status
 from functions.shared.stores.instances import list_writes, read_record, record_item
-from functions.shared.stores.schema import packed, unpacked
+from functions.shared.stores.schema import packed, unpack, unpacked
 from functions.shared.stores.table import Table, Write, marshal
 from tests.integration.harness import Harness
 from tests.unit.builders import new_instance
@@ -22,6 +23,11 @@ def stored(at: datetime, **changes: Any) -> Instance:
     """At rest and without a machine, so that nobody has to do anything about it."""
     plain: dict[str, Any] = {"status": Status.FAILED, "machine_id": None, "next_check_at": None, "version": 1}
     return new_instance(**plain | {"id": new_instance_id(at), "created_at": at} | changes)
+
+
+def as_text(stored: Any) -> str:
+    """All that is there to be read in it."""
+    return json.dumps(stored, default=unpack)
 
 
 def put(harness: Harness, records: list[Instance]) -> None:

@@ -22,8 +22,7 @@ from functions.shared.domain.delivery.webhooks import (
     site_of,
 )
 from functions.shared.stores.jobs import JobSlot, JobSlots, SlowSlots, busy_slots
-from functions.shared.stores.packing import pack, unpack
-from functions.shared.stores.schema import adapter
+from functions.shared.stores.schema import adapter, pack, unpack
 from functions.shared.stores.table import (
     NEW,
     RETENTION,

@@ -4,7 +4,7 @@ from base64 import b64decode
 
 import pytest
 
-from functions.shared.stores.packing import pack, unpack
+from functions.shared.stores.schema import pack, unpack
 
 TEXT = '{"id":"inst_01","status":"ready","machine":{"endpoints":[{"port":8188,"type":"http"}]},"ü":1}'
 # As the first version packed it. What it knows beforehand is part of what is stored, and must not change.
