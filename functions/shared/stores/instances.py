@@ -15,12 +15,13 @@ from functions.shared.domain.ids import Mark, earliest_instance_id
 from functions.shared.domain.instance.decision import Decision
 from functions.shared.domain.instance.fleet import FleetEntry, fleet_summary, read_summary
 from functions.shared.domain.instance.machine import Machine
+from functions.shared.domain.instance.observations import LastUse
 from functions.shared.domain.instance.record import Event, Instance, Operation, Purchase, PurchaseOutcome
 from functions.shared.domain.instance.status import Status
 from functions.shared.domain.money.caps import committed
 from functions.shared.stores.bills import watch_bill
 from functions.shared.stores.caps import Caps, no_caps
-from functions.shared.stores.last_used import still_unused
+from functions.shared.stores.last_used import read_use, still_unused, use_key
 from functions.shared.stores.ledger import with_books
 from functions.shared.stores.listings import OWNER, TAG, Listing, ids_in_all
 from functions.shared.stores.schema import (
@@ -237,6 +238,11 @@ class Instances:
     def get(self, instance_id: str) -> Instance | None:
         item = self._table.get(instance_id, "record")
         return read_record(item) if item else None
+
+    def get_with_use(self, instance_id: str) -> tuple[Instance | None, LastUse]:
+        """And when it was last used, in one read."""
+        item, used = self._table.get_both((instance_id, "record"), use_key(instance_id))
+        return read_record(item) if item else None, read_use(used)
 
     def add(self, decision: Decision, also: Sequence[Write] = ()) -> Instance:
         """Store a new instance with its events, and whatever must stand or fall with it."""
