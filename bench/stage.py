@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from functions.announce.handler import handler as announce
 from functions.shared.domain.instance.record import Queue
 from functions.shared.domain.messages import StepMessage
 from functions.shared.platform.observability import choose_metrics, logger
@@ -22,7 +23,7 @@ from local.novita.client import Simulator
 from local.novita.process import running
 from local.ports import Ports
 from tests.integration.definition import table_definition
-from tests.integration.harness import Harness
+from tests.integration.harness import Context, Harness
 from tests.integration.quick_emulator import QuickEmulator
 
 Event = dict[str, Any]
@@ -160,10 +161,10 @@ def announce_event(harness: Harness) -> Event:
 
 
 def webhook_event(harness: Harness) -> Event:
-    harness.announce()
+    """The first attempt at a delivery that was made just now."""
     _drain(harness, "webhook")
-    harness.create(**BODY, webhookUrl=harness.simulator.inbox_url("bench"))
-    harness.announce()
+    with harness.wire.handling("announce"):
+        announce(announce_event(harness), Context())
     return {"Records": harness.receive("webhook")}
 
 
