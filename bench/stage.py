@@ -54,7 +54,8 @@ class Stage:
     def environment(self, harness: Harness) -> dict[str, str]:
         """Of a function's process."""
         access = {name: os.environ[name] for name in (*_access(self._emulator), "PATH")}
-        return {**harness.environment, **access, "METRICS": "alarms"}
+        lambda_sets = {"AWS_LAMBDA_FUNCTION_NAME": "function"}
+        return {**harness.environment, **access, **lambda_sets, "METRICS": "alarms"}
 
 
 def _access(emulator: Emulator) -> dict[str, str]:

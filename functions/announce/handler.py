@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError
 from functions.shared.domain.delivery.webhooks import Announcement, announce_event, announce_other
 from functions.shared.domain.messages import DeliveryMessage
 from functions.shared.platform.observability import correlated, logger, metered
-from functions.shared.platform.wiring import wiring
+from functions.shared.platform.wiring import prepare, wiring
 from functions.shared.stores.instances import read_event
 from functions.shared.stores.table import ConditionFailed, Item, Table, unmarshal
 
@@ -112,6 +112,9 @@ def _correlation(item: Item) -> str:
     """Read before anything that may fail, so that the failure carries it too."""
     event = item.get("event")
     return str(event.get("correlation_id", "") if isinstance(event, dict) else item.get("correlationId", ""))
+
+
+prepare("announce")
 
 
 @metered

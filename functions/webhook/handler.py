@@ -26,7 +26,7 @@ from functions.shared.domain.messages import DeliveryMessage, JobOutcome
 from functions.shared.domain.resilience import hold_wait
 from functions.shared.engine.consumer import consume
 from functions.shared.platform.observability import WEBHOOK_ATTEMPTS, correlated, logger, measure, metered
-from functions.shared.platform.wiring import wiring
+from functions.shared.platform.wiring import prepare, wiring
 
 if TYPE_CHECKING:
     from functions.shared.outbound.http import OutboundHttp
@@ -172,6 +172,9 @@ def _logged(
         return Attempt(number, began, took_ms, error=failure.category if failure else "no_answer")
     shown = answer.body_prefix[:_SHOWN_CHARACTERS].decode("utf-8", "replace")
     return Attempt(number, began, took_ms, status=answer.status, answer=shown)
+
+
+prepare("webhook")
 
 
 @metered
