@@ -3,6 +3,7 @@ with one that has nothing in it but pydantic and boto3 and makes the same calls 
 where it goes, by a few starts more of each (`bench/sampling.py`).
 """
 
+import base64
 import json
 import os
 import subprocess
@@ -157,7 +158,11 @@ def recorded(harness: Harness, case: Case) -> str:
         calls.insert(
             len(calls) // 2, {"service": "outbound", "operation": method, "params": {"url": address}}
         )
-    return json.dumps({"calls": calls})
+    return json.dumps({"calls": calls}, default=_bytes)
+
+
+def _bytes(sent: bytes) -> dict[str, str]:
+    return {"base64": base64.b64encode(sent).decode()}
 
 
 def _call(made: Made) -> dict[str, Any]:

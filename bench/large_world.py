@@ -7,6 +7,7 @@ It knows no conditions, as nobody else writes meanwhile, and no clock.
 import json
 import re
 import sys
+from base64 import b64encode
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from functions.shared.domain.instance.record import Instance, RentedMachine, Spe
 from functions.shared.domain.instance.status import Status
 from functions.shared.domain.money.ledger import Ledger, LineKind, Meter
 from functions.shared.stores.instances import record_item
-from functions.shared.stores.table import marshal
+from functions.shared.stores.table import Item, marshal
 
 BEGAN = datetime(2030, 1, 1, 12, tzinfo=UTC)
 _PAGE_BYTES = 1_000_000  # DynamoDB's own for a query
@@ -80,14 +81,14 @@ class World:
         self.counts: defaultdict[str, float] = defaultdict(float)
         self.machines: list[str] = []  # as Novita's list shows them
         self.deployment = new_deployment_id()
-        self.put(marshal({"pk": "deployment", "sk": "deployment", "id": self.deployment}))
+        self.put(_sent({"pk": "deployment", "sk": "deployment", "id": self.deployment}))
         for record in fleet_of(many, moving):
             self._add(record)
 
     def _add(self, record: Instance) -> None:
-        self.put(marshal(record_item(record)))
+        self.put(_sent(record_item(record)))
         owner = {"pk": f"machine#{record.machine.id}", "sk": "owner", "instanceId": record.id}
-        self.put(marshal(owner))
+        self.put(_sent(owner))
         name = machine_name(record.name, self.deployment, record.id, 1)
         self.machines.append(json.dumps(_machine(record, name)))
 
@@ -196,6 +197,12 @@ class World:
     def get_machine(self, query: dict[str, str]) -> str:
         self.counts["get calls"] += 1
         return self.machines[int(query["instanceId"], 16)]
+
+
+def _sent(item: Item) -> Wire:
+    """As it goes over the wire."""
+    typed = marshal(item)
+    return {name: {"B": b64encode(one["B"]).decode()} if "B" in one else one for name, one in typed.items()}
 
 
 def _machine(record: Instance, name: str) -> Wire:

@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import tempfile
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -12,15 +13,17 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from functions.announce.handler import handler as announce
 from functions.shared.domain.instance.record import Queue
 from functions.shared.domain.messages import StepMessage
 from functions.shared.platform.observability import choose_metrics, logger
+from functions.shared.stores.schema import IN_COMMON
 from local.emulator import ACCESS_KEY, REGION, SECRET_KEY, Emulator
 from local.novita.client import Simulator
 from local.novita.process import running
 from local.ports import Ports
 from tests.integration.definition import table_definition
-from tests.integration.harness import Harness
+from tests.integration.harness import Context, Harness
 from tests.integration.quick_emulator import QuickEmulator
 
 Event = dict[str, Any]
@@ -51,11 +54,14 @@ class Stage:
     def environment(self, harness: Harness) -> dict[str, str]:
         """Of a function's process."""
         access = {name: os.environ[name] for name in (*_access(self._emulator), "PATH")}
-        return {**harness.environment, **access, "METRICS": "alarms"}
+        lambda_sets = {"AWS_LAMBDA_FUNCTION_NAME": "function"}
+        return {**harness.environment, **access, **lambda_sets, "METRICS": "alarms"}
 
 
 def _access(emulator: Emulator) -> dict[str, str]:
+    """And how bare functions read what is stored."""
     return {
+        "IN_COMMON": b64encode(IN_COMMON).decode(),
         "AWS_ENDPOINT_URL": emulator.url,
         "AWS_DEFAULT_REGION": REGION,
         "AWS_ACCESS_KEY_ID": ACCESS_KEY,
@@ -156,10 +162,10 @@ def announce_event(harness: Harness) -> Event:
 
 
 def webhook_event(harness: Harness) -> Event:
-    harness.announce()
+    """The first attempt at a delivery that was made just now."""
     _drain(harness, "webhook")
-    harness.create(**BODY, webhookUrl=harness.simulator.inbox_url("bench"))
-    harness.announce()
+    with harness.wire.handling("announce"):
+        announce(announce_event(harness), Context())
     return {"Records": harness.receive("webhook")}
 
 

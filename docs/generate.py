@@ -101,11 +101,33 @@ def screen(name: str, *commands: str) -> Callable[[], str]:
     return shown
 
 
+_TOLD_USD = 0.5  # parts of the bill that are smaller are the rest
+
+
+def measured_bill() -> tuple[dict[str, float], str, str, str]:
+    """USD by what it is for; and of an idle month with alarms, one without and of a thousand lives, the
+    names."""
+    bill = [row for row in read(RESULTS.read_text()) if row.group == "bill"]
+    watched, unwatched, lives = (row.name for row in bill if not row.is_part)
+    return {row.name: row.value for row in bill}, watched, unwatched, lives
+
+
+def what_it_costs() -> str:
+    usd, watched, unwatched, lives = measured_bill()
+    parts = {name.rpartition(": ")[2]: part for name, part in usd.items() if name.startswith(f"{watched}: ")}
+    told = {name: part for name, part in parts.items() if part >= _TOLD_USD}
+    rest = usd[watched] - sum(told.values())
+    made_up = ", ".join(f"{name} {part:.2f}" for name, part in told.items())
+    return (
+        f"Idle it costs ${usd[watched]:.2f} a month at AWS's list prices with all alarms ({made_up}, the "
+        f"rest {rest:.2f}), ${usd[unwatched]:.2f} without them. A thousand lives of an instance, from create "
+        f"to gone, cost ${usd[lives]:.2f} more."
+    )
+
+
 def idle_bill() -> str:
     """As it was measured: the two rows of the bill that have a bound, and what they are made up of."""
-    bill = [row for row in read(RESULTS.read_text()) if row.group == "bill"]
-    usd = {row.name: row.value for row in bill}
-    watched, unwatched = (row.name for row in bill if row.bound is not None)
+    usd, watched, unwatched, _ = measured_bill()
     rows = ["| USD a month | with alarms | with `watch=off` |", "|---|---:|---:|"]
     for part in (name.rpartition(": ")[2] for name in usd if name.startswith(f"{watched}: ")):
         shown = (f"{usd.get(f'{which}: {part}', 0.0):.2f}" for which in (watched, unwatched))
@@ -117,6 +139,7 @@ PARTS: dict[Path, dict[str, Callable[[], str]]] = {
     README: {
         "round trip": screen("round-trip", "create", "ls", "rm"),
         "round trip by curl": screen("curl", "$ KEY", '$ curl -H "$KEY" -H', "$ curl -X"),
+        "what it costs": what_it_costs,
     },
     FIVE_MINUTES: {
         "life": screen("round-trip"),

@@ -32,6 +32,7 @@ TABLE, QUEUE = os.environ["TABLE_NAME"], os.environ["CREATE_QUEUE_URL"]
 KEY_SECONDS, CATALOG_SECONDS, TOTAL_SECONDS = 30, 300, 60
 ANSWER_SECONDS = 24 * 3600
 REQUESTS_PER_CALLER = int(os.environ.get("REQUESTS_PER_CALLER", "20"))  # in a second
+IN_COMMON = base64.b64decode(os.environ["IN_COMMON"])  # what the service's records have, as stored
 
 dynamodb: Any = boto3.client("dynamodb")
 sqs: Any = boto3.client("sqs")
@@ -222,14 +223,23 @@ def instance(instance_id: str) -> dict[str, Any]:
     wanted = {TABLE: {"Keys": keys, "ConsistentRead": True}}
     found = dynamodb.batch_get_item(RequestItems=wanted)["Responses"][TABLE]
     items = {item["sk"]["S"]: item for item in found}
-    view = _unpacked(items["record"]["record"]["S"]).shown()
+    view = _unpacked(items["record"]["record"]["B"]).shown()
     if used := items.get("used"):
         view["lastUsedAt"] = used["usedAt"]["S"]
     return view
 
 
-def _unpacked(stored: str) -> Instance:
-    return Instance.model_validate_json(zlib.decompress(base64.b64decode(stored)))
+def _unpacked(stored: bytes) -> Instance:
+    return Instance.model_validate_json(_unpack(stored))
+
+
+def _unpack(stored: bytes) -> bytes:
+    return zlib.decompressobj(-15, zdict=IN_COMMON).decompress(stored)
+
+
+def _pack(text: str) -> bytes:
+    compressor = zlib.compressobj(wbits=-15, zdict=IN_COMMON)
+    return compressor.compress(text.encode()) + compressor.flush()
 
 
 def instances(limit: int) -> dict[str, Any]:
@@ -247,7 +257,7 @@ def instances(limit: int) -> dict[str, Any]:
             items[item["pk"]["S"], kind] = item
     shown = []
     for entry in entries[:limit]:
-        view = _unpacked(items[entry["pk"]["S"], "record"]["record"]["S"]).shown()
+        view = _unpacked(items[entry["pk"]["S"], "record"]["record"]["B"]).shown()
         if used := items.get((entry["pk"]["S"], "used")):
             view["lastUsedAt"] = used["usedAt"]["S"]
         shown.append(view)
@@ -276,7 +286,7 @@ def create(body: CreateBody, actor: str, request_id: str, repeat: tuple[str, str
     token = uuid.uuid4().hex[:16]
     item = {"pk": instance_id, "sk": "record", "id": instance_id, "version": 1, "token": token}
     item |= {"listed": "instances", "statusKey": "instances#creating", "lookup": f"name#{body.name}"}
-    packed = base64.b64encode(zlib.compress(json.dumps(record).encode())).decode()
+    packed = _pack(json.dumps(record))
     item |= {"due": "instance", "dueAt": due, "fleet": "fleet#1", "record": packed}
     event = {"pk": instance_id, "sk": "event#0000000001", "kind": "event", "due": "event", "dueAt": due}
     event |= {"event": {"type": "instance.creating", "at": now.isoformat(), "actor": actor, "sequence": 1}}

@@ -29,6 +29,7 @@ NOW = time.time
 TABLE, QUEUE = os.environ["TABLE_NAME"], os.environ["MONITOR_QUEUE_URL"]
 SHARED_FROM = int(os.environ.get("SHARE_LIST_FROM", "6"))
 POLL_SECONDS, CIRCUIT_SECONDS, SECRET_SECONDS = 30, 5, 300
+IN_COMMON = base64.b64decode(os.environ["IN_COMMON"])  # what the service's records have, as stored
 
 dynamodb: Any = boto3.client("dynamodb")
 sqs: Any = boto3.client("sqs")
@@ -83,7 +84,7 @@ def step(message: Message) -> None:
     item = _plain(dynamodb.get_item(TableName=TABLE, Key=key, ConsistentRead=True)["Item"])
     if item["token"] != message.token:
         return
-    instance = Instance.model_validate_json(zlib.decompress(base64.b64decode(item["record"])))
+    instance = Instance.model_validate_json(_unpack(item["record"].value))
     if _kept("circuit", CIRCUIT_SECONDS, _circuit) == "open":
         raise ConnectionError("Novita does not answer")
     if _waiting() >= SHARED_FROM:
@@ -100,7 +101,7 @@ def step(message: Message) -> None:
         "version": item["version"] + 1,
         "token": token,
         "dueAt": int(1000 * (now + POLL_SECONDS)),
-        "record": base64.b64encode(zlib.compress(written.encode())).decode(),
+        "record": _pack(written),
     }
     dynamodb.put_item(
         TableName=TABLE,
@@ -170,6 +171,15 @@ def _add(pk: str, sk: str, name: str, most: int | None = None) -> None:
         ExpressionAttributeValues={":one": {"N": "1"}, **({":most": {"N": str(most)}} if most else {})},
         **limited,
     )
+
+
+def _unpack(stored: bytes) -> bytes:
+    return zlib.decompressobj(-15, zdict=IN_COMMON).decompress(stored)
+
+
+def _pack(text: str) -> bytes:
+    compressor = zlib.compressobj(wbits=-15, zdict=IN_COMMON)
+    return compressor.compress(text.encode()) + compressor.flush()
 
 
 def _plain(item: Any) -> Any:

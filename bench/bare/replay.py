@@ -3,6 +3,7 @@
 They were recorded, and are in the file that `CALLS` names: service, operation and parameters; and Novita's.
 """
 
+import base64
 import json
 import os
 from typing import Any
@@ -29,8 +30,12 @@ class Event(BaseModel):
     Records: list[Record] = []
 
 
+def _read(part: dict[str, Any]) -> Any:
+    return base64.b64decode(part["base64"]) if part.keys() == {"base64"} else part
+
+
 with open(os.environ["CALLS"]) as file:  # noqa: PTH123  # pathlib is an import of its own
-    _recorded = Recorded.model_validate_json(file.read())
+    _recorded = Recorded.model_validate(json.load(file, object_hook=_read))
 _wanted = {call.service for call in _recorded.calls}
 _client: Any = boto3.client
 _clients = {name: _client(name) for name in _wanted - {"novita", "outbound"}}

@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError
 from functions.shared.domain.delivery.webhooks import Announcement, announce_event, announce_other
 from functions.shared.domain.messages import DeliveryMessage
 from functions.shared.platform.observability import correlated, logger, metered
-from functions.shared.platform.wiring import wiring
+from functions.shared.platform.wiring import prepare, wiring
 from functions.shared.stores.instances import read_event
 from functions.shared.stores.table import ConditionFailed, Item, Table, unmarshal
 
@@ -38,17 +38,24 @@ class Announce:
     budget: TimeBudget
 
     def __call__(self, images: Iterable[Mapping[str, Any]]) -> None:
-        """Webhooks of the whole batch first: no receiver waits for a topic that does not answer."""
+        """The topic first: an event that it has may stay due in place of its delivery. A topic that does not
+        answer is asked once, and the webhooks of the whole batch go out all the same."""
         items = [item for item in map(unmarshal, images) if item.get("kind") == item.get("due") == "event"]
-        queued: Counter[str] = Counter()
-        self._each(self._each(items, partial(self._queue_webhooks, queued)), self._publish)
+        published = {_key(item) for item in self._each(items, self._publish, self.budget.may_publish)}
+        queued = Counter[str]()
+        self._each(items, partial(self._queue_webhooks, queued, published), self.budget.may_announce)
 
-    def _each(self, items: Sequence[Item], work: Callable[[Item, Announcement], None]) -> list[Item]:
+    def _each(
+        self,
+        items: Sequence[Item],
+        work: Callable[[Item, Announcement], None],
+        in_time: Callable[[], bool],
+    ) -> list[Item]:
         """Those that it was done for. It ends when time is short or AWS does not answer, since the next one
         would wait as long, and the batches behind this one with it."""
         done: list[Item] = []
         for item in items:
-            if not self.budget.may_announce():
+            if not in_time():
                 break
             error = self._try(item, work)
             if isinstance(error, BotoCoreError):
@@ -71,23 +78,24 @@ class Announce:
                 return error
         return None
 
-    def _queue_webhooks(self, queued: Counter[str], _: Item, announcement: Announcement) -> None:
-        """Each event of an instance a second after the one before it in the batch: then none has to be put
-        off by the webhook function, which keeps the order, and costs a write each time."""
-        for url in announcement.webhook_urls:
-            self._add_delivery(announcement, url, delay_seconds=queued[announcement.instance_id or ""])
-        queued[announcement.instance_id or ""] += 1
-
-    def _publish(self, item: Item, announcement: Announcement) -> None:
+    def _publish(self, _: Item, announcement: Announcement) -> None:
         self.topic.publish(announcement)
-        self._mark_announced(item)
         logger.info("event announced", type=announcement.type, webhook=bool(announcement.webhook_urls))
 
-    def _add_delivery(self, announcement: Announcement, url: str, delay_seconds: int) -> None:
-        """A second time changes nothing."""
-        delivery_id = self.deliveries.add(announcement, url, self.clock())
-        message = DeliveryMessage(delivery_id, 1, announcement.correlation_id)
-        self.queues.send("webhook", message, delay_seconds)
+    def _queue_webhooks(
+        self, queued: Counter[str], published: set[tuple[str, str]], item: Item, announcement: Announcement
+    ) -> None:
+        """Each event of an instance a second after the one before it in the batch: then none has to be put
+        off by the webhook function, which keeps the order, and costs a write each time."""
+        is_published, covers = _key(item) in published, False
+        for url in announcement.webhook_urls:
+            alone = is_published and len(announcement.webhook_urls) == 1
+            delivery_id, covers = self.deliveries.add(announcement, url, self.clock(), covered=alone)
+            message = DeliveryMessage(delivery_id, 1, announcement.correlation_id)
+            self.queues.send("webhook", message, queued[announcement.instance_id or ""])
+        queued[announcement.instance_id or ""] += 1
+        if is_published and not covers:
+            self._mark_announced(item)
 
     def _mark_announced(self, item: Item) -> None:
         try:
@@ -96,10 +104,17 @@ class Announce:
             return  # outlived its retention meanwhile
 
 
+def _key(item: Item) -> tuple[str, str]:
+    return item["pk"], item["sk"]
+
+
 def _correlation(item: Item) -> str:
     """Read before anything that may fail, so that the failure carries it too."""
     event = item.get("event")
     return str(event.get("correlation_id", "") if isinstance(event, dict) else item.get("correlationId", ""))
+
+
+prepare("announce")
 
 
 @metered

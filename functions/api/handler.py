@@ -21,9 +21,10 @@ from functions.shared.platform.observability import (
     metered,
     timing,
 )
-from functions.shared.platform.wiring import wiring
+from functions.shared.platform.wiring import prepare, wiring
 
 _app = build()
+prepare("api")
 
 
 @metered

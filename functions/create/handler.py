@@ -43,7 +43,7 @@ from functions.shared.domain.market import Choice, Order, RegistryAuth, Template
 from functions.shared.engine.consumer import consume_steps
 from functions.shared.engine.step import UNPROVEN_KEY, StepCalls, postponed
 from functions.shared.platform.observability import ACCOUNT_REFUSALS, PURCHASES, logger, measure, metered
-from functions.shared.platform.wiring import wiring
+from functions.shared.platform.wiring import prepare, wiring
 
 if TYPE_CHECKING:
     from functions.shared.engine.catalog import Catalog
@@ -223,6 +223,9 @@ class BuyMachine:
 
 def _refused(error: OstlerError) -> CallRefused:
     return CallRefused(error.fault, wait_seconds=error.retry_after)
+
+
+prepare("create")
 
 
 @metered

@@ -17,7 +17,7 @@ from functions.shared.domain.instance.observations import DeadLettered
 from functions.shared.domain.instance.record import Queue
 from functions.shared.domain.messages import UNKNOWN_QUEUE, DeadLetter, read_dead_letter, unknown_failure
 from functions.shared.platform.observability import DEAD_LETTERS, correlated, logger, measure, metered
-from functions.shared.platform.wiring import wiring
+from functions.shared.platform.wiring import prepare, wiring
 
 if TYPE_CHECKING:
     from functions.shared.engine.step import StepRunner
@@ -81,6 +81,9 @@ class StoreDeadLetter:
 def _attribute(record: SQSRecord, name: str) -> str | None:
     given = record.message_attributes[name]
     return given.string_value if given else None
+
+
+prepare("dead_letters")
 
 
 @metered

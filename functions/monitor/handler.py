@@ -9,7 +9,9 @@ from functions.shared.engine.consumer import consume_steps
 from functions.shared.engine.looks import TakeLook
 from functions.shared.engine.step import StepCalls
 from functions.shared.platform.observability import metered
-from functions.shared.platform.wiring import wiring
+from functions.shared.platform.wiring import prepare, wiring
+
+prepare("monitor")
 
 
 @metered

@@ -36,7 +36,7 @@ from functions.shared.platform.observability import (
     measure,
     metered,
 )
-from functions.shared.platform.wiring import wiring
+from functions.shared.platform.wiring import prepare, wiring
 
 if TYPE_CHECKING:
     from functions.shared.platform.aws import QueueDepths
@@ -78,6 +78,9 @@ class Gauges:
 def _tell(metric: Metric, number: int, by: str = "") -> None:
     if number:
         measure(metric, number, by)
+
+
+prepare("reconcile")
 
 
 @metered

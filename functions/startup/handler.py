@@ -19,7 +19,7 @@ from functions.shared.domain.instance.record import Instance, Queue
 from functions.shared.domain.resilience import hold_wait
 from functions.shared.engine.consumer import consume_steps
 from functions.shared.platform.observability import logger, metered
-from functions.shared.platform.wiring import wiring
+from functions.shared.platform.wiring import prepare, wiring
 
 if TYPE_CHECKING:
     from functions.shared.outbound.probes import Probes
@@ -75,6 +75,9 @@ class CheckApplication:
             timed_out=report.timed_out,
         )
         return report
+
+
+prepare("startup")
 
 
 @metered

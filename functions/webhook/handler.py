@@ -14,6 +14,7 @@ from functions.shared.domain.delivery.targets import BadTarget, HttpResponse, Ou
 from functions.shared.domain.delivery.webhooks import (
     QUEUE_HOLDS,
     Attempt,
+    AttemptEnd,
     Delivery,
     DeliveryState,
     ReceiverBusy,
@@ -25,7 +26,7 @@ from functions.shared.domain.messages import DeliveryMessage, JobOutcome
 from functions.shared.domain.resilience import hold_wait
 from functions.shared.engine.consumer import consume
 from functions.shared.platform.observability import WEBHOOK_ATTEMPTS, correlated, logger, measure, metered
-from functions.shared.platform.wiring import wiring
+from functions.shared.platform.wiring import prepare, wiring
 
 if TYPE_CHECKING:
     from functions.shared.outbound.http import OutboundHttp
@@ -87,8 +88,9 @@ class Deliver:
             self._hold(delivery, now, "receiver busy", slow=slot.slow)
             return JobOutcome.DONE
         begun = self.deliveries.begin(delivery, now, until)
-        outcome, timed_out = self._attempt(begun, masters) if begun else (JobOutcome.DONE, None)
-        self.receiver_slots.release(slot, self.clock(), timed_out)  # without this it is free at `until`
+        outcome, ended = self._attempt(begun, masters) if begun else (JobOutcome.DONE, None)
+        self.receiver_slots.release(slot, self.clock(), ended)  # without this it is free at `until`
+        self.deliveries.uncover(delivery)
         return outcome
 
     def _hold(self, delivery: Delivery, now: datetime, why: str, *, slow: bool = False) -> None:
@@ -98,9 +100,10 @@ class Deliver:
         if self.deliveries.hold(delivery, until):
             logger.info(why, attempt=delivery.attempt + 1, held=delivery.held, slow=slow)
             self._queue(delivery, until, now)
+            self.deliveries.uncover(delivery)
 
-    def _attempt(self, delivery: Delivery, masters: Sequence[bytes]) -> tuple[JobOutcome, bool]:
-        """What came of it, and whether the receiver used up all the time that it had."""
+    def _attempt(self, delivery: Delivery, masters: Sequence[bytes]) -> tuple[JobOutcome, AttemptEnd]:
+        """What came of it, and what it tells of the receiver."""
         began = self.clock()
         answer, failure = self._sent(delivery, masters, began)
         now = self.clock()
@@ -121,7 +124,8 @@ class Deliver:
             if again_at:
                 self._queue(delivery, again_at, now)
         ended_by = answer or failure
-        return _OUTCOMES[state], ended_by is not None and ended_by.timed_out
+        timed_out = ended_by is not None and ended_by.timed_out
+        return _OUTCOMES[state], AttemptEnd(timed_out, now - began)
 
     def _queue(self, delivery: Delivery, at: datetime, now: datetime) -> None:
         """What the queue cannot hold so long is queued by the sweep, shortly before it is due."""
@@ -168,6 +172,9 @@ def _logged(
         return Attempt(number, began, took_ms, error=failure.category if failure else "no_answer")
     shown = answer.body_prefix[:_SHOWN_CHARACTERS].decode("utf-8", "replace")
     return Attempt(number, began, took_ms, status=answer.status, answer=shown)
+
+
+prepare("webhook")
 
 
 @metered

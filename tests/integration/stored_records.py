@@ -1,5 +1,6 @@
 """Many records, written without the service, and what DynamoDB is asked for to read them."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -10,7 +11,7 @@ from functions.shared.domain.ids import new_instance_id
 from functions.shared.domain.instance.record import Instance
 from functions.shared.domain.instance.status import Status
 from functions.shared.stores.instances import list_writes, read_record, record_item
-from functions.shared.stores.schema import packed, unpacked
+from functions.shared.stores.schema import packed, unpack, unpacked
 from functions.shared.stores.table import Table, Write, marshal
 from tests.integration.harness import Harness
 from tests.unit.builders import new_instance
@@ -24,6 +25,11 @@ def stored(at: datetime, **changes: Any) -> Instance:
     return new_instance(**plain | {"id": new_instance_id(at), "created_at": at} | changes)
 
 
+def as_text(stored: Any) -> str:
+    """All that is there to be read in it."""
+    return json.dumps(stored, default=unpack)
+
+
 def put(harness: Harness, records: list[Instance]) -> None:
     for start in range(0, len(records), AT_ONCE):
         puts = [{"PutRequest": {"Item": marshal(record_item(one))}} for one in records[start:][:AT_ONCE]]
@@ -33,11 +39,11 @@ def put(harness: Harness, records: list[Instance]) -> None:
 def put_alike(harness: Harness, record: Instance, ids: list[str]) -> None:
     """So many that making each anew takes longer than the test."""
     item = marshal(record_item(record))
-    known = unpacked(item["record"]["S"])
+    known = unpacked(item["record"]["B"])
     for start in range(0, len(ids), AT_ONCE):
         puts = []
         for one in ids[start:][:AT_ONCE]:
-            inner = {"S": packed({**known, "id": one})}
+            inner = {"B": packed({**known, "id": one})}
             puts.append(
                 {"PutRequest": {"Item": {**item, "pk": {"S": one}, "id": {"S": one}, "record": inner}}}
             )

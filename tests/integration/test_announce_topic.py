@@ -106,7 +106,7 @@ def test_events_of_the_service_itself_are_announced_too(harness: Harness) -> Non
     assert harness.announce() == 0
 
 
-@pytest.mark.parametrize("call", ["Publish", "PutItem inst/delivery", "UpdateItem inst/event"])
+@pytest.mark.parametrize("call", ["Publish", "PutItem inst/delivery"])
 def test_an_event_that_could_not_be_told_stays_due_and_comes_again(harness: Harness, call: str) -> None:
     everything = Subscriber(harness, None)
     box = harness.simulator.inbox_url("again")
@@ -122,6 +122,35 @@ def test_an_event_that_could_not_be_told_stays_due_and_comes_again(harness: Harn
     ids = [f"evt_{instance_id.removeprefix('inst_')}_{number}" for number in (1, 2, 3)]
     assert sorted(set(sent)) == ids  # at least once, with the same id
     assert sorted(one["headers"]["webhook-id"] for one in harness.simulator.inbox("again")) == ids
+
+
+def test_an_event_is_due_until_its_webhook_was_sent_and_the_topic_has_it_once(harness: Harness) -> None:
+    everything = Subscriber(harness, None)
+
+    harness.create(webhookUrl=harness.simulator.inbox_url("told"))
+    harness.announce()
+    published, (event,) = everything.received(), harness._due("event")
+    covered = harness._due("delivery")
+    harness.settle()
+
+    assert (len(published), covered) == (1, [])
+    assert event["sk"] == {"S": "event#0000000001"}
+    assert harness._due("event") == harness._due("delivery") == []
+    assert len(everything.received()) == 2
+    assert len(harness.simulator.inbox("told")) == 3
+
+
+def test_an_event_whose_webhook_has_to_wait_is_not_published_again_and_again(harness: Harness) -> None:
+    """A receiver that refuses is tried again by the delivery's own time."""
+    everything = Subscriber(harness, None)
+    harness.simulator.answer("refuses", {"status": 500})
+
+    harness.create(webhookUrl=harness.simulator.inbox_url("refuses"))
+    harness.run(150)
+
+    published = [one["sequence"] for one in everything.received()]
+    assert sorted(published) == [1, 2, 3]
+    assert (len(harness._due("event")), len(harness._due("delivery"))) == (0, 3)
 
 
 def test_when_the_webhook_queue_refuses_the_sweep_sends_the_first_attempt(harness: Harness) -> None:

@@ -10,6 +10,7 @@ from tests.integration.conftest import Build
 from tests.integration.harness import Harness
 from tests.integration.logs import everything_logged
 from tests.integration.market import put_on_sale
+from tests.integration.stored_records import as_text
 
 PRIVATE, PASSWORD = "107673", "ghp_demo_1"
 
@@ -98,11 +99,7 @@ def test_a_login_that_had_to_be_resolved_is_stored_and_logged_nowhere(harness: H
 
     refused, taken = harness.simulator.calls("/gpu/instance/create")
     said = [call.params for call in harness.wire.calls if not call.name.startswith("novita POST")]
-    kept = (
-        json.dumps(harness.items())
-        + json.dumps(said, default=str)
-        + json.dumps(harness.simulator.inbox("hook"))
-    )
+    kept = as_text(harness.items()) + as_text(said) + json.dumps(harness.simulator.inbox("hook"))
     assert (refused["status"], taken["status"]) == (400, 200)
     assert "imageAuth" in taken["body"]
     assert "imageAuthId" not in taken["body"]

@@ -10,6 +10,7 @@ from functions.shared.domain.ids import timestamp
 from functions.shared.domain.instance.status import Status
 from tests.integration.harness import Harness
 from tests.integration.logs import everything_logged
+from tests.integration.stored_records import as_text
 
 
 def _import(harness: Harness, status: str = "running", **more: Any) -> tuple[int, Any]:
@@ -218,14 +219,14 @@ def test_how_to_get_in_is_asked_of_novita_and_kept_nowhere(harness: Harness) -> 
         harness.call("GET", f"/api/instances/{shown['instanceId']}")
         harness.sweep()
     password = connection["ssh"]["password"]
-    said = json.dumps([call.params for call in harness.wire.calls], default=str)
+    said = as_text([call.params for call in harness.wire.calls])
 
     assert status == 200
     assert len(password) == 16
     assert connection["ssh"]["command"].startswith("ssh ")
     assert connection["webTerminal"]["password"] == password
     assert connection["logs"].keys() == {"system", "instance"}
-    assert password not in json.dumps(harness.items()) + said + logged.getvalue()
+    assert password not in as_text(harness.items()) + said + logged.getvalue()
     assert len(harness.simulator.calls("/gpu/instance")) == 2, "once to import it, once to get in"
 
 

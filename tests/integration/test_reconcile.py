@@ -241,8 +241,8 @@ def test_a_record_that_cannot_be_read_holds_up_nobody_and_its_machine_is_left_al
     machines = {id_: str(harness.record(id_).machine.id) for id_ in (strange, other)}
     key = {"pk": {"S": strange}, "sk": {"S": "record"}}
     item = harness.dynamodb.get_item(TableName=harness.table_name, Key=key)["Item"]
-    record = unpacked(item["record"]["S"]) | {"status": "dreaming"}
-    changed = {**item, "statusKey": {"S": "instances#dreaming"}, "record": {"S": packed(record)}}
+    record = unpacked(item["record"]["B"]) | {"status": "dreaming"}
+    changed = {**item, "statusKey": {"S": "instances#dreaming"}, "record": {"B": packed(record)}}
     for stored in (changed, {**changed, "statusKey": item["statusKey"]}):
         harness.dynamodb.put_item(TableName=harness.table_name, Item=stored)
         harness.simulator.patch_instance(machines[other], status="exited")

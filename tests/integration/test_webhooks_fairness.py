@@ -93,7 +93,7 @@ def work(deliver: Deliver, queue: LiveQueue) -> None:
 def announced(deliver: Deliver, url: str, number: int) -> str:
     """Each of an instance of its own: none waits for another's event."""
     told = announcement(url, instance_id=f"inst_{number}")
-    delivery_id = deliver.deliveries.add(told, url, utc_now())
+    delivery_id, _ = deliver.deliveries.add(told, url, utc_now())
     deliver.queues.send("webhook", DeliveryMessage(delivery_id, 1, "corr"))
     return delivery_id
 

@@ -33,6 +33,8 @@ def _value_size(typed: Mapping[str, Any]) -> int:
     ((kind, value),) = typed.items()
     if kind == "S":
         return len(value.encode())
+    if kind == "B":
+        return len(value)
     if kind == "N":
         return (len(str(value).lstrip("-").replace(".", "")) + 1) // 2 + 2
     if kind == "M":

@@ -49,7 +49,10 @@ _SLOT_SECONDS = 0.5
 
 
 def find_instance(instances: Instances, instance_id: str) -> Instance:
-    record = instances.get(instance_id)
+    return _required(instances.get(instance_id))
+
+
+def _required(record: Instance | None) -> Instance:
     if record is None:
         raise NotFound("INSTANCE_NOT_FOUND", "There is no instance of that id")
     return record
@@ -86,8 +89,10 @@ class ReadInstances:
         While its own step is at work the record is shown as that step left it. It is then stale only if it is
         older than `details_ttl` and Novita is known not to answer.
         """
-        record, stale = self._looked_at(find_instance(self.instances, instance_id))
-        return self.last_used.on(self._last_shown(record)), stale
+        found, use = self.instances.get_with_use(instance_id)
+        record, stale = self._looked_at(_required(found))
+        shown = self._last_shown(record)
+        return replace(shown, last_used_at=use.at or shown.last_used_at), stale
 
     def _looked_at(self, record: Instance) -> tuple[Instance, bool]:
         if record.live_machine_id is None or record.status in WITHOUT_MACHINE:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from functions.shared.domain.messages import WEBHOOK_QUEUE, JobOutcome
 from functions.shared.stores.deliveries import read_delivery
-from functions.shared.stores.instances import read_record
+from functions.shared.stores.instances import read_event, read_record
 from functions.shared.stores.table import readable
 
 if TYPE_CHECKING:
@@ -74,7 +74,9 @@ class ReadJobs:
         until = now + timedelta(seconds=self.resend_seconds)
         instances = readable(read_record, self.due.whole("instance", until, _LOOKED_AT))
         deliveries = readable(read_delivery, self.due.whole("delivery", until, _LOOKED_AT))
+        events = (item for item in self.due.whole("event", until, _LOOKED_AT) if "event" in item)
         return [
+            *((WEBHOOK_QUEUE, event.at) for event in readable(read_event, events) if event.webhook_url),
             *((record.queue, record.next_check_at) for record in instances if record.next_check_at),
             *((WEBHOOK_QUEUE, delivery.next_at) for delivery in deliveries if delivery.next_at),
         ]

@@ -22,7 +22,8 @@ T = TypeVar("T")
 _TO_SAVE = 10.0  # what a call, a purchase or a health check taught is written, with the SDK's own retries
 _TO_REPAIR = 5.0  # one difference of the comparison is written
 _TO_ENQUEUE = 15.0  # whoever read the list for all has its own step to finish as well
-_TO_ANNOUNCE = 30.0  # one event: what SNS and then the table may take not to answer
+_TO_ANNOUNCE = 30.0  # one event's webhook: what the table and then the queue may take not to answer
+_TO_PUBLISH = 8.0 + _TO_ANNOUNCE  # what SNS may take not to answer
 _TO_COUNT = 25.0  # what the SDK may take to find out that the table does not answer: counting is not worth it
 
 _LONGEST_CALL = 20.0  # what one step gives a call to Novita with its retries, however long it may live
@@ -60,6 +61,9 @@ class TimeBudget:
 
     def may_enqueue(self) -> bool:
         return self.left() >= _TO_ENQUEUE
+
+    def may_publish(self) -> bool:
+        return self.left() >= _TO_PUBLISH
 
     def may_announce(self) -> bool:
         return self.left() >= _TO_ANNOUNCE

@@ -238,7 +238,7 @@ class Settings(_OfOneFunction):
         "5,300,1800,7200,18000,36000,50400,72000,86400", "Seconds from attempt to attempt", "webhook", _waits
     )
     webhook_per_receiver: int = count(
-        3, 1, 1000, "Attempts under way to one receiver at once; keep it below MAX_CONCURRENT_JOBS", "webhook"
+        3, 1, 1000, "Attempts at once to a receiver that is slower than a second, or not known", "webhook"
     )
     health_check_timeout_ms: int = _health_check(
         "timeout_ms", "ms", "For an application to answer, if the request does not say; 15 s at most count"

@@ -5,12 +5,14 @@ import os
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from functions.shared.domain.delivery.webhooks import read_master, read_waits
+from functions.shared.domain.errors import BadSettings
 from functions.shared.domain.ids import ulid
 from functions.shared.domain.instance.decision import Policy
 from functions.shared.domain.instance.health import HealthCheck
@@ -458,6 +460,15 @@ def wiring(function: str) -> Wiring:
         name_service(_current.settings.service_name)
         choose_metrics(_current.settings.metrics)
     return _current
+
+
+def prepare(function: str) -> None:
+    """In Lambda's init phase, which has a whole core whatever a function's memory: what the first invocation
+    would have to make with its share of one. Anywhere else nothing is made at import. A setting that is bad
+    stops the first invocation, which names it."""
+    if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
+        with suppress(BadSettings):
+            _ = wiring(function).table
 
 
 def use(other: Wiring | None) -> None:

@@ -13,6 +13,7 @@ from functions.shared.domain.delivery.targets import BadTarget
 from functions.shared.domain.delivery.webhooks import (
     Announcement,
     Attempt,
+    AttemptEnd,
     Delivery,
     DeliveryState,
     Receiver,
@@ -21,7 +22,7 @@ from functions.shared.domain.delivery.webhooks import (
     site_of,
 )
 from functions.shared.stores.jobs import JobSlot, JobSlots, SlowSlots, busy_slots
-from functions.shared.stores.schema import adapter
+from functions.shared.stores.schema import adapter, pack, unpack
 from functions.shared.stores.table import (
     NEW,
     RETENTION,
@@ -29,6 +30,7 @@ from functions.shared.stores.table import (
     Item,
     Table,
     Write,
+    event_key,
     millis,
     moment,
     readable,
@@ -65,6 +67,7 @@ def _key(delivery_id: str) -> tuple[str, str]:
 
 
 _SORTED = "delivery#"
+_DELIVERY = "delivery"
 # A message and the first attempt take less. Until then the sweep has nothing to do with it, so that beginning
 # the attempt need not move the time.
 _FIRST_LOOK = timedelta(minutes=2)
@@ -74,16 +77,17 @@ def delivery_item(delivery: Delivery, now: datetime) -> Item:
     """Of one that is pending, and whose next attempt is the first of its round."""
     next_at = delivery.next_at or now
     pk, sk = _key(delivery.id)
+    due = {} if delivery.covered else {"due": _DELIVERY, "dueAt": millis(next_at + _FIRST_LOOK)}
     return {
         "pk": pk,
         "sk": sk,
-        "kind": "delivery",
+        "kind": _DELIVERY,
         "id": delivery.id,
         "instanceId": delivery.instance_id,
         "eventId": delivery.event_id,
         "eventType": delivery.event_type,
         "url": delivery.url,
-        "body": delivery.body,
+        "body": pack(delivery.body),
         "correlationId": delivery.correlation_id,
         "createdAt": millis(delivery.created_at),
         "state": delivery.state,
@@ -92,8 +96,7 @@ def delivery_item(delivery: Delivery, now: datetime) -> Item:
         "held": delivery.held,
         "attempts": {str(one.number): attempt_item(one) for one in delivery.attempts},
         "nextAt": millis(next_at),
-        "due": "delivery",
-        "dueAt": millis(next_at + _FIRST_LOOK),
+        **due,
         "expiresAt": int((now + RETENTION).timestamp()),
     }
 
@@ -106,7 +109,7 @@ def read_delivery(item: Item) -> Delivery:
         event_id=item["eventId"],
         event_type=item["eventType"],
         url=item["url"],
-        body=item["body"],
+        body=_read_body(item["body"]),
         correlation_id=item["correlationId"],
         created_at=moment(item["createdAt"]),
         state=DeliveryState(item["state"]),
@@ -115,7 +118,13 @@ def read_delivery(item: Item) -> Delivery:
         next_at=moment(item["nextAt"]) if "nextAt" in item else None,
         held=item["held"],
         attempts=tuple(sorted(attempts, key=lambda one: one.number)),
+        covered="nextAt" in item and "due" not in item,
     )
+
+
+def _read_body(stored: bytes | str) -> str:
+    """Also of those that were stored as they are."""
+    return stored if isinstance(stored, str) else unpack(stored)
 
 
 def attempt_item(attempt: Attempt) -> dict[str, Any]:
@@ -129,6 +138,8 @@ _AS_READ = "#state = :state AND attempt = :attempt AND nextAt = :next"
 _STILL_ENDED = "#state = :state AND attempt = :attempt AND attribute_not_exists(nextAt)"
 # Still the attempt that was begun: nobody took it for lost and went on, or ended the delivery.
 _STILL_MINE = "#state = :pending AND attempt = :attempt"
+# Not ended, and not due by itself.
+_COVERED = "attribute_exists(nextAt) AND attribute_not_exists(due)"
 _STATE = {"#state": "state"}
 
 _MOST_ATTEMPTS_KEPT = 50  # of rounds past; the round under way is kept whole
@@ -139,8 +150,12 @@ class Deliveries:
         self._table = table
         self._new_token = new_token
 
-    def add(self, announcement: Announcement, url: str, now: datetime) -> str:
-        """The same event makes the same delivery, however often it is announced."""
+    def add(
+        self, announcement: Announcement, url: str, now: datetime, *, covered: bool = False
+    ) -> tuple[str, bool]:
+        """Its id, and whether its event still covers for it: until the first attempt has ended, one of the
+        two has to be due. The same event makes the same delivery, however often it is announced; from the
+        second time on that is due by itself."""
         delivery = Delivery(
             id=delivery_id(announcement, url),
             instance_id=announcement.instance_id or "",
@@ -151,10 +166,30 @@ class Deliveries:
             correlation_id=announcement.correlation_id,
             created_at=now,
             next_at=now,
+            covered=covered,
         )
-        with suppress(ConditionFailed):
+        try:
             self._table.put(Write(delivery_item(delivery, now), NEW))
-        return delivery.id
+        except ConditionFailed:
+            covered = False
+            self._make_due(delivery, now)
+        return delivery.id, covered
+
+    def _make_due(self, delivery: Delivery, now: datetime) -> None:
+        values = {":due": _DELIVERY, ":at": millis(now + _FIRST_LOOK)}
+        with suppress(ConditionFailed):
+            self._table.update(
+                *_key(delivery.id), "SET due = :due, dueAt = :at", condition=_COVERED, values=values
+            )
+
+    def uncover(self, delivery: Delivery) -> None:
+        """After the first attempt, or when it was put off: its event has been told, or this is due itself."""
+        parts = _ID.fullmatch(delivery.id)
+        if not delivery.covered or parts is None:
+            return
+        key = delivery.instance_id, event_key(int(parts[2]))
+        with suppress(ConditionFailed):
+            self._table.update(*key, "REMOVE due, dueAt", condition="attribute_exists(due)")
 
     def get(self, delivery_id: str) -> Delivery | None:
         item = self._table.get(*_key(delivery_id))
@@ -206,9 +241,9 @@ class Deliveries:
         """Let the next attempt wait without counting it; False if somebody else has moved on meanwhile."""
         changed = self._change(
             delivery,
-            "SET nextAt = :until, dueAt = :until, held = :held",
+            "SET nextAt = :until, due = :due, dueAt = :until, held = :held",
             {},
-            {":until": millis(until), ":held": delivery.held + 1},
+            {":until": millis(until), ":due": _DELIVERY, ":held": delivery.held + 1},
         )
         return changed is not None
 
@@ -230,8 +265,8 @@ class Deliveries:
         }
         changes = "SET #state = :state, attempts.#number = :result"
         if again_at:
-            values |= {":next": millis(again_at), ":due": millis(look_at(again_at, now))}
-            changes += ", nextAt = :next, dueAt = :due"
+            values |= {":next": millis(again_at), ":due": _DELIVERY, ":at": millis(look_at(again_at, now))}
+            changes += ", nextAt = :next, due = :due, dueAt = :at"
         else:
             changes += " REMOVE due, dueAt, nextAt"
         names = {**_STATE, "#number": str(result.number)}
@@ -255,6 +290,7 @@ class Deliveries:
             next_at=now,
             held=0,
             attempts=delivery.attempts[-_MOST_ATTEMPTS_KEPT:],
+            covered=False,
         )
         condition = _AS_READ if delivery.next_at else _STILL_ENDED
         values: dict[str, Any] = {":state": delivery.state, ":attempt": delivery.attempt}
@@ -293,13 +329,14 @@ _SITE_SLOW_FOR = timedelta(days=1)
 _SITE_MARKS = 64  # of its origins; two that share a mark only forget each other's time-out sooner
 # After a time-out in this process, others may hang as well.
 _TROUBLE_LASTS = timedelta(seconds=60)
+_RECEIVER = "receiver"  # the kind of its item, and its sort key
 
 
 @dataclass(frozen=True)
 class ReceiverSlot:
     origin: str
     receiver: Receiver
-    slot: JobSlot
+    slot: JobSlot | None  # none is needed where the receiver is known to answer at once
     slow: JobSlot | None  # besides, where it may hang: half of the workers are for all such
 
 
@@ -309,20 +346,24 @@ class ReceiverSlots:
     It may hang if its last attempt timed out, or if another of its site began to hang and it has not answered
     since. Then it gets one attempt at a time. So does, for a minute after a time-out in this process, whoever
     has not answered lately: many begin to hang together, and one worker is enough to find each of them out.
+
+    One whose last attempt ended at once needs no slot in quiet times, and so costs no write.
     """
 
     def __init__(self, table: Table, per_receiver: int, slow: SlowSlots) -> None:
         self._table = table
-        self._slots = JobSlots(table, "receiver")
+        self._slots = JobSlots(table, _RECEIVER)
         self._per_receiver = per_receiver
         self._slow = slow
         self._timed_out_at: datetime | None = None
 
     def take(self, origin: str, now: datetime, until: datetime) -> ReceiverSlot | ReceiverBusy:
         """A slot of the receiver, unless all are taken; it becomes free by itself at `until`."""
-        pk = f"receiver#{_hashed(origin)}"
+        pk = _receiver_key(origin)
         item = self._slots.read(pk)
         receiver = _read_receiver(item)
+        if receiver.quick and not self._in_trouble(now):
+            return ReceiverSlot(origin, receiver, None, None)
         may_hang = self._may_hang(origin, receiver, now)
         careful = may_hang or (self._in_trouble(now) and not receiver.answered_lately(now))
         most = 1 if careful else self._per_receiver
@@ -331,28 +372,28 @@ class ReceiverSlots:
         slow = self._slow.take(now, until, spare=1 if receiver.slow else 0) if may_hang else None
         if may_hang and slow is None:
             return ReceiverBusy(may_hang)
-        gone = int((until + RETENTION).timestamp())
-        slot = self._slots.take(pk, most, now, until, known=item, origin=origin, expiresAt=gone)
+        slot = self._slots.take(pk, most, now, until, known=item, **_stored_for(origin, until))
         if slot is None and slow:
             self._slow.release(slow)
         return ReceiverSlot(origin, receiver, slot, slow) if slot else ReceiverBusy(may_hang)
 
-    def release(self, slot: ReceiverSlot, now: datetime, timed_out: bool | None = None) -> None:
+    def release(self, taken: ReceiverSlot, now: datetime, ended: AttemptEnd | None = None) -> None:
         """With what was learned of the receiver, if an attempt was made."""
-        if slot.slow:
-            self._slow.release(slot.slow)
-        if timed_out is None:
-            self._slots.release(slot.slot)
-        elif timed_out:
+        if taken.slow:
+            self._slow.release(taken.slow)
+        no_longer, learned = _learned(ended, now)
+        if taken.slot:
+            self._slots.release(taken.slot, no_longer, **learned)
+        elif ended and not ended.quick:
+            stored = _stored_for(taken.origin, now)
+            self._slots.note(_receiver_key(taken.origin), no_longer, kind=_RECEIVER, **stored, **learned)
+        if ended and ended.timed_out:
             self._timed_out_at = now
-            self._slots.release(slot.slot, " SET timedOutAt = :at", {":at": millis(now)})
             values = {":at": millis(now), ":kind": "site", ":gone": int((now + RETENTION).timestamp())}
             mark = "SET #mark = if_not_exists(#mark, :at), kind = :kind, expiresAt = :gone"
-            self._mark_site(slot.origin, mark, values)
-        else:
-            self._slots.release(slot.slot, ", timedOutAt SET answeredAt = :at", {":at": millis(now)})
-            if slot.receiver.slow:
-                self._mark_site(slot.origin, "REMOVE #mark", {})
+            self._mark_site(taken.origin, mark, values)
+        elif ended and taken.receiver.slow:
+            self._mark_site(taken.origin, "REMOVE #mark", {})
 
     def _may_hang(self, origin: str, receiver: Receiver, now: datetime) -> bool:
         if receiver.slow or not (receiver.unknown or self._in_trouble(now)):
@@ -372,7 +413,27 @@ class ReceiverSlots:
 
 def _read_receiver(item: Item) -> Receiver:
     times = {"answered_at": item.get("answeredAt"), "timed_out_at": item.get("timedOutAt")}
-    return Receiver(**{name: moment(at) for name, at in times.items() if at is not None})
+    known = {name: moment(at) for name, at in times.items() if at is not None}
+    return Receiver(**known, quick="quick" in item)
+
+
+def _learned(ended: AttemptEnd | None, now: datetime) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """What is no longer so of the receiver's item, and what is."""
+    if ended is None:
+        return (), {}
+    if ended.timed_out:
+        return ("quick",), {"timedOutAt": millis(now)}
+    if ended.quick:
+        return ("timedOutAt",), {"answeredAt": millis(now), "quick": True}
+    return ("timedOutAt", "quick"), {"answeredAt": millis(now)}
+
+
+def _stored_for(origin: str, until: datetime) -> dict[str, Any]:
+    return {"origin": origin, "expiresAt": int((until + RETENTION).timestamp())}
+
+
+def _receiver_key(origin: str) -> str:
+    return f"receiver#{_hashed(origin)}"
 
 
 def _site_key(origin: str) -> str:

@@ -15,12 +15,13 @@ from functions.shared.domain.ids import Mark, earliest_instance_id
 from functions.shared.domain.instance.decision import Decision
 from functions.shared.domain.instance.fleet import FleetEntry, fleet_summary, read_summary
 from functions.shared.domain.instance.machine import Machine
+from functions.shared.domain.instance.observations import LastUse
 from functions.shared.domain.instance.record import Event, Instance, Operation, Purchase, PurchaseOutcome
 from functions.shared.domain.instance.status import Status
 from functions.shared.domain.money.caps import committed
 from functions.shared.stores.bills import watch_bill
 from functions.shared.stores.caps import Caps, no_caps
-from functions.shared.stores.last_used import still_unused
+from functions.shared.stores.last_used import read_use, still_unused, use_key
 from functions.shared.stores.ledger import with_books
 from functions.shared.stores.listings import OWNER, TAG, Listing, ids_in_all
 from functions.shared.stores.schema import (
@@ -41,6 +42,7 @@ from functions.shared.stores.table import (
     Table,
     Transacted,
     Write,
+    event_key,
     millis,
     readable,
 )
@@ -139,10 +141,6 @@ def is_listed(record: Instance, listing: Listing) -> bool:
     )
 
 
-def event_key(sequence: int) -> str:
-    return f"event#{sequence:010d}"
-
-
 def event_item(event: Event) -> Item:
     """Due until it has been announced: the stream is the quick way, the sweep the sure one."""
     return {
@@ -215,6 +213,7 @@ _SAME_VERSION = "attribute_exists(pk) AND #version = :version"
 # A purchase's outcome is only ever written over one that was not final.
 _NOT_FINAL = "outcome IN (:intended, :unclear)"
 _ONLY_THE_RECORD = frozenset({0})  # the first write of the transaction
+_BEGUN = "initiated"  # an operation's first status
 _TRIES = 3
 # Against others that count at the same moment; each of them has made progress.
 _COUNTING_TRIES = 16
@@ -239,6 +238,11 @@ class Instances:
     def get(self, instance_id: str) -> Instance | None:
         item = self._table.get(instance_id, "record")
         return read_record(item) if item else None
+
+    def get_with_use(self, instance_id: str) -> tuple[Instance | None, LastUse]:
+        """And when it was last used, in one read."""
+        item, used = self._table.get_both((instance_id, "record"), use_key(instance_id))
+        return read_record(item) if item else None, read_use(used)
 
     def add(self, decision: Decision, also: Sequence[Write] = ()) -> Instance:
         """Store a new instance with its events, and whatever must stand or fall with it."""
@@ -455,12 +459,18 @@ class Instances:
         item = self._table.get(operation_id, "operation")
         if item is None:
             raise NotFound("OPERATION_NOT_FOUND", "There is no operation of that id, or it is too old")
-        return item["instanceId"], read_operation(item)
+        return item["instanceId"], self._as_it_is(item["instanceId"], read_operation(item))
 
     def operations(self, instance_id: str) -> list[Operation]:
         """Newest first."""
         found = self._table.whole(self._entries("lookup", "lookup", f"operations#{instance_id}"))
-        return [read_operation(item) for item in found]
+        return [self._as_it_is(instance_id, read_operation(item)) for item in found]
+
+    def _as_it_is(self, instance_id: str, stored: Operation) -> Operation:
+        """Its item says how it began and how it ended; how it goes, the record."""
+        record = None if stored.ended else self.get(instance_id)
+        own = record.operation if record else None
+        return own if own and own.id == stored.id else stored
 
     def _is_mine(self, record: Instance, stored: Item | None) -> bool:
         """A write whose answer was lost is sent again by the SDK and then meets itself."""
@@ -496,7 +506,11 @@ def _beside(decision: Decision) -> list[Transacted]:
     """What is stored with the record: its events, its operations, and whose a machine is that it bought; and
     what it rests on."""
     writes: list[Transacted] = [Write(event_item(event), NEW) for event in decision.events]
-    writes += [Write(operation_item(decision.record, operation)) for operation in decision.operations]
+    writes += [
+        Write(operation_item(decision.record, one))
+        for one in decision.operations
+        if one.ended or one.status == _BEGUN
+    ]
     ended = any(event.type == f"instance.{Status.TERMINATED}" for event in decision.events)
     if ended and decision.record.spec.env_names:  # nothing is bought any more
         writes.append(Write(variables_item(decision.record.id, ())))

@@ -2,7 +2,7 @@
 
 import secrets
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -65,19 +65,23 @@ class JobSlots:
                 return slot
         return None
 
-    def release(self, slot: JobSlot, change: str = "", values: Mapping[str, Any] | None = None) -> None:
+    def release(self, slot: JobSlot, no_longer: Sequence[str] = (), **also: Any) -> None:
         """And change something else of the item with the same write."""
         try:
             self._table.update(
                 slot.pk,
                 self._kind,
-                f"REMOVE #slot{change}",
+                _change(("#slot", *no_longer), also),
                 condition=_SLOT_STILL_MINE,
                 names={"#slot": slot.name},
-                values={":holder": slot.holder, **(values or {})},
+                values={":holder": slot.holder, **_values(also)},
             )
         except ConditionFailed:
             return  # it was over its time, and somebody else has it
+
+    def note(self, pk: str, no_longer: Sequence[str] = (), **also: Any) -> None:
+        """Change something of the item, of which one has no slot."""
+        self._table.update(pk, self._kind, _change(no_longer, also), values=_values(also))
 
     def _taken(self, slot: JobSlot, now: datetime, until: datetime, also: Mapping[str, Any]) -> bool:
         try:
@@ -90,13 +94,22 @@ class JobSlots:
                 values={
                     ":taken": {"holder": slot.holder, "freeAt": millis(until)},
                     ":now": millis(now),
-                    **{f":{name}": value for name, value in also.items()},
+                    **_values(also),
                 },
             )
         except ConditionFailed:
             # A write whose answer was lost is sent again by the SDK and then meets itself.
             return bool(self.read(slot.pk).get(slot.name, {}).get("holder") == slot.holder)
         return True
+
+
+def _change(no_longer: Sequence[str], also: Mapping[str, Any]) -> str:
+    removed = f"REMOVE {', '.join(no_longer)}" if no_longer else ""
+    return removed + (f" SET {', '.join(f'{name} = :{name}' for name in also)}" if also else "")
+
+
+def _values(also: Mapping[str, Any]) -> dict[str, Any]:
+    return {f":{name}": value for name, value in also.items()}
 
 
 def busy_slots(item: Item, now: datetime) -> int:

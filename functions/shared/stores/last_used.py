@@ -6,7 +6,7 @@ from datetime import datetime
 
 from functions.shared.domain.instance.observations import LastUse
 from functions.shared.domain.instance.record import Instance
-from functions.shared.stores.table import NEW, Check, ConditionFailed, Table, Write
+from functions.shared.stores.table import NEW, Check, ConditionFailed, Item, Table, Write
 
 _SORT_KEY = "used"
 # Nobody has noted a use since it was read.
@@ -20,6 +20,14 @@ def still_unused(instance_id: str, use: LastUse) -> Check:
     if use.at is None:
         return Check(instance_id, _SORT_KEY, NEW)
     return Check(instance_id, _SORT_KEY, _SAME_USE, {":read": use.at.isoformat()})
+
+
+def use_key(instance_id: str) -> tuple[str, str]:
+    return instance_id, _SORT_KEY
+
+
+def read_use(item: Item | None) -> LastUse:
+    return LastUse(datetime.fromisoformat(item["usedAt"]) if item else None)
 
 
 class LastUsed:
@@ -36,8 +44,7 @@ class LastUsed:
         return at
 
     def read(self, instance_id: str) -> LastUse:
-        item = self._table.get(instance_id, _SORT_KEY)
-        return LastUse(datetime.fromisoformat(item["usedAt"]) if item else None)
+        return read_use(self._table.get(*use_key(instance_id)))
 
     def on(self, record: Instance) -> Instance:
         """The record as it is shown."""

@@ -91,6 +91,8 @@ def unmarshal(item: Mapping[str, Any]) -> Item:
 def _stored(value: Any) -> dict[str, Any]:
     if isinstance(value, str):
         return {"S": str(value)}
+    if isinstance(value, bytes):
+        return {"B": value}
     if isinstance(value, bool) or value is None:
         return {"NULL": True} if value is None else {"BOOL": value}
     if isinstance(value, int) or (isinstance(value, float) and isfinite(value)):
@@ -123,6 +125,17 @@ class Table:
             TableName=self.name, Key={"pk": {"S": pk}, "sk": {"S": sk}}, ConsistentRead=True
         )
         return unmarshal(answer["Item"]) if "Item" in answer else None
+
+    def get_both(self, *keys: tuple[str, str]) -> list[Item | None]:
+        """Of each key the item, consistently: one request, or one for each where the table is too busy."""
+        wanted = [{"pk": {"S": pk}, "sk": {"S": sk}} for pk, sk in keys]
+        answer = self.client.batch_get_item(
+            RequestItems={self.name: {"Keys": wanted, "ConsistentRead": True}}
+        )
+        if answer.get("UnprocessedKeys"):
+            return [self.get(*key) for key in keys]
+        found = {(item["pk"], item["sk"]): item for item in map(unmarshal, answer["Responses"][self.name])}
+        return [found.get(key) for key in keys]
 
     def get_all(
         self, keys: Iterable[tuple[str, str]], *, consistent: bool = False, only: Sequence[str] = ()
@@ -376,6 +389,11 @@ def readable(read: Callable[[Item], T], found: Iterable[Item]) -> Iterator[T]:
             yield read(item)
         except UNREADABLE:
             logger.exception("item not read", key=item["pk"])
+
+
+def event_key(sequence: int) -> str:
+    """The sort key of an event, below its instance."""
+    return f"event#{sequence:010d}"
 
 
 # Neither another sweep nor a step has moved the due time since it was read.

@@ -60,7 +60,7 @@ def now() -> datetime:
 
 
 def add(instance_id: str, sequence: int = 1) -> str:
-    return wiring.wiring("api").deliveries.add(announcement(URL, sequence, instance_id), URL, now())
+    return wiring.wiring("api").deliveries.add(announcement(URL, sequence, instance_id), URL, now())[0]
 
 
 def stored(delivery_id: str) -> Delivery:

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+from functions.shared.domain.instance.observations import LastUse
 from functions.shared.stores.last_used import LastUsed
 from functions.shared.stores.table import Table
 from tests.unit.builders import after, created
+from tests.unit.tables import instances_in
 
 
 class Busy:
@@ -24,6 +26,19 @@ class Busy:
         half = max(1, len(keys) // 2)
         answer = self._client.batch_get_item(RequestItems={name: {"Keys": keys[:half]}})
         return {**answer, "UnprocessedKeys": {name: {"Keys": keys[half:]}} if keys[half:] else {}}
+
+
+def test_a_record_and_its_last_use_are_one_read_or_two_where_the_table_is_busy(table: Table) -> None:
+    busy = instances_in(Table(Busy(table.client), table.name))  # type: ignore[arg-type]  # a client still
+    instances = instances_in(table)
+    record = instances.add(created())
+    unused = instances.get_with_use(record.id)
+    LastUsed(table).note(record.id, after(5))
+
+    assert unused == (record, LastUse(None))
+    assert instances.get_with_use(record.id) == (record, LastUse(after(5)))
+    assert busy.get_with_use(record.id) == (record, LastUse(after(5)))
+    assert instances.get_with_use("inst_none") == (None, LastUse(None))
 
 
 def test_the_latest_use_counts_whenever_it_is_noted(table: Table) -> None:

@@ -593,6 +593,27 @@ def test_an_operation_is_stored_with_the_step_that_changed_it(table: Table, inst
     assert items.read_operation(item).status == "initiated"
 
 
+def test_between_its_begin_and_its_end_an_operation_goes_as_its_record_says(
+    table: Table, instances: Instances
+) -> None:
+    record = instances.add(deciding(new_instance(Status.EXITED)))
+    record = instances.save(begin_start(deciding(record), "op_1", HealthCheck()))
+
+    under_way = instances.save(deciding(record).move_operation("monitoring"))
+    shown, listed = instances.operation("op_1"), instances.operations(record.id)
+    item = table.get("op_1", "operation")
+    instances.save(deciding(under_way).move_operation("completed"))
+
+    assert item
+    assert items.read_operation(item).status == "initiated"
+    assert shown == (record.id, under_way.operation)
+    assert listed == [under_way.operation]
+    assert instances.operation("op_1")[1].status == "completed"
+    ended = table.get("op_1", "operation")
+    assert ended
+    assert items.read_operation(ended).status == "completed"
+
+
 def _many(instances: Instances, count: int) -> list[str]:
     ids = [f"inst_{number:026d}" for number in range(count)]
     for number, one in enumerate(ids):

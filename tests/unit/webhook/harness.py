@@ -184,7 +184,7 @@ class WebhookHarness:
     def announce(self, url: str, sequence: int = 1, instance_id: str = INSTANCE) -> str:
         """What the announcer does with an event of an instance that has a webhook."""
         told = announcement(url, sequence, instance_id)
-        delivery_id = self.deliveries.add(told, url, self.clock())
+        delivery_id, _ = self.deliveries.add(told, url, self.clock())
         self.queue.send("webhook", DeliveryMessage(delivery_id, 1, told.correlation_id))
         return delivery_id
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from functions.shared.domain.delivery.targets import HttpResponse, OutboundFailed
-from functions.shared.domain.delivery.webhooks import DeliveryState, ReceiverBusy
+from functions.shared.domain.delivery.webhooks import AttemptEnd, DeliveryState, ReceiverBusy
 from functions.shared.domain.resilience import hold_wait
 from functions.shared.outbound.http import OutboundHttp
 from functions.shared.stores.deliveries import ReceiverSlot, ReceiverSlots
@@ -25,11 +25,16 @@ def take(harness: WebhookHarness, origin: str, *, after: timedelta = timedelta()
     return None if isinstance(slot, ReceiverBusy) else slot
 
 
-def learn(harness: WebhookHarness, origin: str, *, timed_out: bool) -> None:
+HANGS = AttemptEnd(timed_out=True, took=timedelta(seconds=15))
+ANSWERS = AttemptEnd(timed_out=False, took=timedelta(seconds=2))
+AT_ONCE = AttemptEnd(timed_out=False, took=timedelta(seconds=0.9))
+
+
+def learn(harness: WebhookHarness, origin: str, ended: AttemptEnd) -> None:
     """One attempt ends so."""
     slot = take(harness, origin)
     assert slot
-    harness.receivers.release(slot, harness.clock(), timed_out)
+    harness.receivers.release(slot, harness.clock(), ended)
     harness.pass_time(0.01)
 
 
@@ -52,7 +57,7 @@ def test_no_more_slots_than_there_are_and_each_receiver_has_its_own(harness: Web
     other = take(harness, "https://b.example")
 
     assert [one is not None for one in taken] == [True, True, True, False]
-    assert len({one.slot.name for one in taken if one}) == 3
+    assert len({one.slot.name for one in taken if one and one.slot}) == 3
     assert other is not None
 
 
@@ -73,10 +78,10 @@ def test_a_slot_is_free_when_it_is_left_or_its_time_is_over(harness: WebhookHarn
 
 def test_what_timed_out_gets_one_attempt_at_a_time_until_it_answers(harness: WebhookHarness) -> None:
     origin = "https://a.example"
-    learn(harness, origin, timed_out=True)
+    learn(harness, origin, HANGS)
 
     hanging = at_once(harness, origin)
-    learn(harness, origin, timed_out=False)
+    learn(harness, origin, ANSWERS)
 
     assert hanging == 1
     assert at_once(harness, origin) == 3
@@ -87,7 +92,7 @@ def test_all_that_hang_have_half_of_the_workers_of_which_one_is_left_for_newcome
 ) -> None:
     hanging = [f"https://a{number}.a.example" for number in range(7)]
     for origin in hanging:
-        learn(harness, origin, timed_out=True)
+        learn(harness, origin, HANGS)
 
     taken = [take(harness, origin) is not None for origin in hanging]
     newcomers = [take(harness, f"https://new{number}.a.example") is not None for number in range(2)]
@@ -115,21 +120,21 @@ def test_all_that_hang_have_half_of_the_workers_of_which_one_is_left_for_newcome
 def test_a_newcomer_may_hang_while_another_of_its_site_does(
     harness: WebhookHarness, hanging: str, newcomer: str, same: bool
 ) -> None:
-    learn(harness, hanging, timed_out=True)
+    learn(harness, hanging, HANGS)
 
     first = take(harness, newcomer)
 
     assert first is not None
     assert (first.slow is not None) is same
-    harness.receivers.release(first, harness.clock(), timed_out=False)
+    harness.receivers.release(first, harness.clock(), ANSWERS)
     assert at_once(harness, newcomer) == 3, "it has answered since"
 
 
 def test_a_site_is_trusted_again_when_who_hung_has_answered_or_after_a_day(harness: WebhookHarness) -> None:
-    learn(harness, "https://a.hook.example", timed_out=True)
-    learn(harness, "https://b.site.example", timed_out=True)
+    learn(harness, "https://a.hook.example", HANGS)
+    learn(harness, "https://b.site.example", HANGS)
 
-    learn(harness, "https://a.hook.example", timed_out=False)
+    learn(harness, "https://a.hook.example", ANSWERS)
     answered = take(harness, "https://new.hook.example")
     harness.pass_time(24 * 3600 + 60)
     forgotten = take(harness, "https://new.site.example")
@@ -144,11 +149,11 @@ def test_in_the_minute_after_a_time_out_one_that_has_not_answered_lately_gets_on
 ) -> None:
     quiet, lately = "https://quiet.example", "https://lately.example"
     for origin in (quiet, lately):
-        learn(harness, origin, timed_out=False)
+        learn(harness, origin, ANSWERS)
     harness.pass_time(11)
     calm = at_once(harness, quiet)
-    learn(harness, "https://hangs.example", timed_out=True)
-    learn(harness, lately, timed_out=False)
+    learn(harness, "https://hangs.example", HANGS)
+    learn(harness, lately, ANSWERS)
 
     assert calm == 3
     assert (at_once(harness, quiet), at_once(harness, lately)) == (1, 3)
@@ -157,31 +162,64 @@ def test_in_the_minute_after_a_time_out_one_that_has_not_answered_lately_gets_on
 
 
 def test_one_that_was_known_before_its_site_began_to_hang_has_to_answer_once(harness: WebhookHarness) -> None:
-    learn(harness, "https://b.hook.example", timed_out=False)
-    learn(harness, "https://a.hook.example", timed_out=True)
+    learn(harness, "https://b.hook.example", ANSWERS)
+    learn(harness, "https://a.hook.example", HANGS)
 
     suspect = take(harness, "https://b.hook.example")
     assert suspect is not None
     assert suspect.slow is not None
-    harness.receivers.release(suspect, harness.clock(), timed_out=False)
-    learn(harness, "https://a.hook.example", timed_out=True)  # and again, which is nothing new
+    harness.receivers.release(suspect, harness.clock(), ANSWERS)
+    learn(harness, "https://a.hook.example", HANGS)  # and again, which is nothing new
 
     assert at_once(harness, "https://b.hook.example") == 3
 
 
-def test_an_attempt_to_one_that_answers_costs_a_read_and_two_writes_for_its_slot(
-    harness: WebhookHarness,
-) -> None:
-    origin = "https://a.example"
-    learn(harness, origin, timed_out=False)
+def calls_of(harness: WebhookHarness, work: Callable[[], object]) -> list[str]:
     calls: list[str] = []
     events = harness.table.client.meta.events
     events.register("provide-client-params", lambda model, **_: calls.append(model.name), unique_id="count")
-
-    learn(harness, origin, timed_out=False)
-
+    work()
     events.unregister("provide-client-params", unique_id="count")
-    assert calls == ["GetItem", "UpdateItem", "UpdateItem"]
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("before", "ended", "writes"), [(ANSWERS, ANSWERS, 2), (AT_ONCE, AT_ONCE, 0), (AT_ONCE, ANSWERS, 1)]
+)
+def test_an_attempt_costs_a_read_and_two_writes_for_its_slot_and_none_where_it_answers_at_once(
+    harness: WebhookHarness, before: AttemptEnd, ended: AttemptEnd, writes: int
+) -> None:
+    origin = "https://a.example"
+    learn(harness, origin, before)
+
+    calls = calls_of(harness, lambda: learn(harness, origin, ended))
+
+    assert calls == ["GetItem", *["UpdateItem"] * writes]
+
+
+@pytest.mark.parametrize(("ended", "most"), [(ANSWERS, 3), (HANGS, 1)])
+def test_one_that_no_longer_answers_at_once_needs_slots_again(
+    harness: WebhookHarness, ended: AttemptEnd, most: int
+) -> None:
+    origin = "https://a.example"
+    learn(harness, origin, AT_ONCE)
+    at_first = at_once(harness, origin)
+    learn(harness, origin, ended)
+
+    assert (at_first, at_once(harness, origin)) == (4, most)
+
+
+def test_after_a_time_out_in_this_process_one_that_answered_at_once_needs_a_slot_for_a_minute(
+    harness: WebhookHarness,
+) -> None:
+    origin = "https://a.example"
+    learn(harness, origin, AT_ONCE)
+    harness.pass_time(11)
+    learn(harness, "https://hangs.example", HANGS)
+
+    assert at_once(harness, origin) == 1
+    harness.pass_time(61)
+    assert at_once(harness, origin) == 4
 
 
 def test_a_slot_whose_answer_was_lost_is_known_to_be_ones_own(harness: WebhookHarness) -> None:
@@ -293,5 +331,5 @@ def test_a_receiver_is_slow_after_an_attempt_that_used_up_its_time_however_it_en
 
     harness.take(delivery_id, 1)
 
-    assert at_once(harness, "https://hook.example") == (1 if slow else 3)
+    assert at_once(harness, "https://hook.example") == (1 if slow else 4)
     assert len(harness.stored(delivery_id).attempts) == 1

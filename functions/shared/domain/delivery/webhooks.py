@@ -20,6 +20,7 @@ _JITTER = 0.1
 # The sender of a message may have a clock that is a little ahead of ours.
 _CLOCKS_DIFFER = timedelta(seconds=1)
 _LATELY = timedelta(seconds=10)
+_AT_ONCE = timedelta(seconds=1)
 QUEUE_HOLDS = timedelta(minutes=15)  # the longest delay that SQS knows
 # How soon the next attempt of an earlier event must be due for a later one to wait for it. A receiver that
 # was restarted is back by the first retry; one that is down must not hold later events for hours.
@@ -67,6 +68,7 @@ class Delivery:
     next_at: datetime | None = None  # no attempt before then; of one under way, when it counts as lost
     held: int = 0  # how often the next attempt has had to wait for its receiver
     attempts: tuple[Attempt, ...] = ()
+    covered: bool = False  # it is not due by itself: its event is, until the first attempt has ended
 
     @property
     def of_round(self) -> int:
@@ -100,8 +102,9 @@ class Delivery:
 class Receiver:
     """What is known of a receiver from the attempts before."""
 
-    answered_at: datetime | None = None  # when an attempt last ended before its time was over
+    answered_at: datetime | None = None  # when an attempt was last known to end before its time was over
     timed_out_at: datetime | None = None  # when the last attempt timed out, if it did
+    quick: bool = False  # the last attempt ended at once
 
     @property
     def slow(self) -> bool:
@@ -113,6 +116,18 @@ class Receiver:
 
     def answered_lately(self, now: datetime) -> bool:
         return self.answered_at is not None and now - self.answered_at < _LATELY
+
+
+@dataclass(frozen=True)
+class AttemptEnd:
+    """What an attempt tells of its receiver."""
+
+    timed_out: bool  # it used up all the time that it had
+    took: timedelta
+
+    @property
+    def quick(self) -> bool:
+        return not self.timed_out and self.took < _AT_ONCE
 
 
 @dataclass(frozen=True)
