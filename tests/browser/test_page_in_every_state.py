@@ -493,6 +493,8 @@ def test_a_refusal_is_said_also_when_the_dialog_was_closed_meanwhile(visit: Begi
     expect(page.locator("h1 .pill")).to_have_text("starting")
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
+    while not held:
+        page.wait_for_timeout(20)
 
     held[0].fulfill(status=409, json={"error": {"code": "INSTANCE_NOT_RESTARTABLE", "message": "It moves"}})
 
