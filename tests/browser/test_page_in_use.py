@@ -330,7 +330,7 @@ def test_what_was_spent_is_drawn_and_bounded_by_a_budget(visit: Begin, service: 
     instance = service.create(name="spender", tags={"team": "art"})
     service.wait_for(instance, "running")
     assert service.wait(lambda: float(service.instance(instance)["cost"]["soFarUsd"]) > 0)
-    service.sweep()
+    service.sum_costs()
     one = visit()
     page = one.open("#/costs")
     chart, budgets = page.get_by_label("Costs by day"), page.get_by_label("Budgets", exact=True)
