@@ -252,9 +252,10 @@ def _no_offer(wanted: _Wanted, reasons: Mapping[str, Reason], capped: Sequence[D
             f"The lowest price for {wanted.product_name} is {lowest} USD per GPU and hour, above the cap",
             details={**details, "lowestPrice": str(lowest)},
         )
+    many = "none" if wanted.gpu_num == 1 else f"no {wanted.gpu_num} together"
     return CallerError(
         "NO_OPTIMAL_PRODUCT_ANY_REGION",
-        f"{wanted.product_name} exists, but no {wanted.gpu_num} can be had in {', '.join(reasons)}",
+        f"{wanted.product_name} exists, but {many} can be had in {', '.join(reasons)}",
         details=details,
     )
 
