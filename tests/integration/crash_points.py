@@ -25,7 +25,14 @@ FORGETFUL = {
 }
 # What is around every call and every Novita call alike: one crash in each handler is enough.
 AROUND = ("circuit/", "limiter/", "count/", "key/", "GetItem answer/", "cache/", "GetSecretValue")
-ONLY_COLD = (*AROUND, "novita GET /products", "novita GET /clusters", "novita GET /template", "deployment/")
+ONLY_COLD = (
+    *AROUND,
+    "novita GET /products",
+    "novita GET /clusters",
+    "novita GET /template",
+    "deployment/",
+    "GetItem switch/",  # held for five seconds by whoever has read it for another instance
+)
 EVERY_SIDE = bool(os.environ.get("OSTLER_EVERY_SIDE"))
 MOST_ALIKE = 99 if EVERY_SIDE else 2  # times that a poll or an announcement is like the one before it
 

@@ -35,7 +35,7 @@ def bought(**terms: Any) -> Ledger:
 
 def see(ledger: Ledger, status: str, seconds: float, *, off: bool = False, **told: float) -> Ledger:
     times = {f"{name}_at": at(value) for name, value in told.items()}
-    return ledger.see(ID, Sighting(status, at(seconds), off, **times))
+    return ledger.see(ID, Sighting(status, at(seconds), off, **times, bought_at=at(0)))
 
 
 def lines(ledger: Ledger) -> list[tuple[str, float, float, bool]]:
@@ -70,7 +70,7 @@ def test_times_that_novita_cannot_have_told_count_for_nothing(wrong: float) -> N
     """From before it was bought, or yet to come: as by a clock of another time zone."""
     ledger = see(bought(), "running", 30, started=5 + wrong)
     stopped = see(ledger, "exited", 400, off=True, started=5 + wrong, stopped=365 + wrong)
-    leaving = ledger.see_leaving(ID, Sighting("removing", at(400), off=True, stopped_at=at(365 + wrong)))
+    leaving = ledger.see_leaving(ID, Sighting("removing", at(400), True, None, at(365 + wrong), at(0)))
 
     assert (ledger.meters[0].since, ledger.unsure) == (at(0), True)
     assert lines(stopped) == [("running", 0, 400, True)]

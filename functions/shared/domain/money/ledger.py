@@ -129,13 +129,16 @@ class Sighting:
     off: bool  # the instance takes it for stopped
     started_at: datetime | None = None  # as Novita tells it, where it does
     stopped_at: datetime | None = None
+    bought_at: datetime | None = None  # None: nobody knows
 
     @property
     def believed(self) -> "Sighting":
-        """A time that is yet to come tells nothing: what is counted until then was never billed."""
-        latest = self.began + _CLOCKS
-        started, stopped = (at if at and at <= latest else None for at in (self.started_at, self.stopped_at))
-        return replace(self, started_at=started, stopped_at=stopped)
+        """Without times that cannot be: what is yet to come, or was before there was such a machine."""
+        return replace(self, started_at=self._told(self.started_at), stopped_at=self._told(self.stopped_at))
+
+    def _told(self, at: datetime | None) -> datetime | None:
+        early = at and self.bought_at and at + _CLOCKS < self.bought_at
+        return at if at and at <= self.began + _CLOCKS and not early else None
 
 
 @dataclass(frozen=True)
@@ -392,7 +395,7 @@ class Ledger:
 
     def _drop(self, meter: Meter) -> "Ledger":
         begin = meter.booked_from or meter.since or meter.ended_at
-        after = self._put(_idle(meter, meter.ended_at or meter.since))
+        after = self._put(_idle(meter, meter.ended_at))
         return after._book(meter, Span(begin, begin), estimated=True) if begin else after
 
     def _put(self, meter: Meter) -> "Ledger":
@@ -448,12 +451,9 @@ def _not_too_many(entries: list[DayEntry]) -> list[DayEntry]:
 
 
 def _new_start(meter: Meter, seen: Sighting) -> datetime | None:
-    """The start that Novita tells, unless it is that of the interval before, or from before it was bought."""
+    """The start that Novita tells, unless it is that of the interval before."""
     started = seen.started_at
     if started is None or (meter.ended_at and started + _NOVITAS_SECOND < meter.ended_at):
-        return None
-    first = meter.since if meter.ended_at is None and not meter.confirmed else None
-    if first and started + _CLOCKS < first:
         return None
     return max(started, meter.ended_at or started)
 
