@@ -45,20 +45,8 @@ def _whose(version: int | None) -> str:
 
 
 def _refuse_to_forget_real_machines(state: StateDir, real_novita: NovitaAccount | None, found: str) -> None:
-    saved_novita, deployment_id = state.saved_novita(), _deployment_id(state)
-    if real_novita:
-        try:
-            living = real_novita.living_machines(deployment_id) if deployment_id else []
-        except RefusalError as error:
-            reason = str(error)
-        else:
-            if not living:
-                return
-            reason = f"machines of ours live at Novita: {', '.join(living)}"
-    elif saved_novita == "simulator":
+    if not (reason := _why_machines_may_live(state, real_novita)):
         return
-    else:
-        reason = f"machines of ours may live at {saved_novita}, which NOVITA_API_KEY is needed to ask"
     raise RefusalError(
         f"{found}. It would be moved aside, but {reason}. Nothing is changed. Either\n"
         "- delete them, with the version that saved it or in Novita's console, and start again, or\n"
@@ -66,6 +54,21 @@ def _refuse_to_forget_real_machines(state: StateDir, real_novita: NovitaAccount 
         "- start with FRESH=force: what was saved is moved aside and the machines go on billing; they are\n"
         "  then found as orphans and can be imported (docs/runbook.md, Orphans)."
     )
+
+
+def _why_machines_may_live(state: StateDir, real_novita: NovitaAccount | None) -> str:
+    """Empty where none does: the Novita that the records belong to is asked, which may not be today's."""
+    deployment_id, saved_novita = _deployment_id(state), state.saved_novita()
+    if real_novita and deployment_id:
+        try:
+            living = real_novita.living_machines(deployment_id)
+        except RefusalError as error:
+            return str(error)
+        if living:
+            return f"machines of ours live at Novita: {', '.join(living)}"
+    if saved_novita in ("simulator", real_novita.base_url if real_novita else ""):
+        return ""
+    return f"machines of ours may live at {saved_novita}, and its NOVITA_API_KEY is needed to ask"
 
 
 def _deployment_id(state: StateDir) -> str:
@@ -76,13 +79,8 @@ def clear_state(
     state: StateDir, simulator: SimulatorServer, real_novita: NovitaAccount | None, fresh: str
 ) -> None:
     """The simulator's machines are play money: they go with the rest, without a question."""
-    deployment_id = _deployment_id(state)
-    asks = real_novita if deployment_id and fresh.lower() != FORCE else None
-    if asks and (living := asks.living_machines(deployment_id)):
-        raise RefusalError(
-            f"machines of ours live at Novita: {', '.join(living)}. "
-            "Delete them first, or forget them with FRESH=force."
-        )
+    if fresh.lower() != FORCE and (reason := _why_machines_may_live(state, real_novita)):
+        raise RefusalError(f"{reason}. Delete them first, or forget them with FRESH=force.")
     state.clear()
     if not real_novita:
         simulator.reset()

@@ -1,6 +1,6 @@
 """Puts what a restored table holds into the stack's own: DynamoDB restores into a new table only.
 
-make restore ARGS="--from ostler-restored"     (docs/runbook.md says what goes before and after)
+make restore ARGS="--from Ostler-Table-restored"     (docs/runbook.md says what goes before and after)
 """
 
 import sys

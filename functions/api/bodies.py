@@ -149,10 +149,13 @@ MOST_ENV_BYTES = 300_000  # an item of the table has 400 kB at most
 Name = Annotated[str, _named(100, "my-gpu"), AfterValidator(_visible)]
 ProductName = Annotated[str, _named(200, "RTX 4090 24GB"), AfterValidator(_visible)]
 Region = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,63}$", examples=["CN-HK-01"])]
+WEB_ADDRESS: dict[str, Any] = {
+    "format": "uri",
+    "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://",
+    "examples": ["https://example.com/hook"],
+}
 WebAddress = Annotated[
-    str,
-    Field(max_length=2048, examples=["https://example.com/hook"], json_schema_extra={"format": "uri"}),
-    AfterValidator(_web_address),
+    str, Field(max_length=2048, json_schema_extra=WEB_ADDRESS), AfterValidator(_web_address)
 ]
 TemplateId = Annotated[
     str,

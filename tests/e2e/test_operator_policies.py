@@ -44,6 +44,25 @@ def somebody_with(service: Service, policy: str, monkeypatch: pytest.MonkeyPatch
         iam.delete_user(UserName=policy)
 
 
+@contextmanager
+def restored_table(service: Service) -> Iterator[str]:
+    """With the items of now, under the name that the runbook gives it."""
+    dynamodb, name = service.stack.emulator.client("dynamodb"), "Ostler-Table-restored"
+    keys = {"pk": "HASH", "sk": "RANGE"}
+    dynamodb.create_table(
+        TableName=name,
+        BillingMode="PAY_PER_REQUEST",
+        KeySchema=[{"AttributeName": one, "KeyType": kind} for one, kind in keys.items()],
+        AttributeDefinitions=[{"AttributeName": one, "AttributeType": "S"} for one in keys],
+    )
+    for item in service.items():
+        dynamodb.put_item(TableName=name, Item=item)
+    try:
+        yield name
+    finally:
+        dynamodb.delete_table(TableName=name)
+
+
 def refused(call: Callable[[], object]) -> bool:
     try:
         call()
@@ -56,12 +75,12 @@ def test_a_deployer_puts_the_key_makes_keys_restores_and_looks_before_a_teardown
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     novita = NovitaAccount("local", service.stack.novita_url, loopback=True)
-    with somebody_with(service, "deployer", monkeypatch) as target:
+    with restored_table(service) as restored, somebody_with(service, "deployer", monkeypatch) as target:
         table = target.table(target.stack().table_name)
 
         assert Deploy(target, lambda *_: 0).run({"NOVITA_API_KEY": "local"}) == 0
         assert Teardown.read(table, novita).run(lambda: 0, force=False, say=print) == 0
-        restore_items(table, list(scan_items(table)))
+        restore_items(table, list(scan_items(target.table(restored))))
         assert list_keys(table)
         cloudformation = target.client("cloudformation")
         for protected in (False, True):

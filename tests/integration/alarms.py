@@ -90,11 +90,12 @@ class Alarm:
         The latest data counts, also from further back than the periods that are asked for; what is missing
         fills only what is left of these. So a point stays in view for longer than one would think.
         """
-        periods = self.properties["EvaluationPeriods"]
+        needed: int = self.properties["DatapointsToAlarm"]
+        periods: int = self.properties["EvaluationPeriods"]
         in_view = verdicts[-(periods + _LOOKS_FURTHER_BACK) :]
         known = [one for one in in_view if one is not None][-periods:]
         filled = [_MISSING[self.properties["TreatMissingData"]]] * (periods - len(known))
-        return [*known, *filled].count(True) >= self.properties["DatapointsToAlarm"]
+        return [*known, *filled].count(True) >= needed
 
     def _verdict(self, points: list[Point], begin: datetime, end: datetime) -> bool | None:
         given = self.properties

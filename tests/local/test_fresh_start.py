@@ -1,10 +1,13 @@
 """When kept state may be used, and when it may be cleared."""
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from local.fresh_start import require_same_novita, set_other_version_aside, wants_fresh
+from local.fresh_start import clear_state, require_same_novita, set_other_version_aside, wants_fresh
+from local.server import SimulatorServer
 from local.state import VERSION, StateDir
 from ops.command import RefusalError
 from ops.novita_account import NovitaAccount
@@ -87,6 +90,57 @@ def test_nor_where_novita_does_not_answer(tmp_path: Path) -> None:
         set_other_version_aside(state, nobody, "", print)
 
     assert state.is_saved()
+
+
+@dataclass
+class PlayMoney:
+    """A simulator, as far as clearing needs one."""
+
+    resets: int = 0
+
+    def reset(self) -> None:
+        self.resets += 1
+
+
+class NothingThere(NovitaAccount):
+    def living_machines(self, _: str) -> list[str]:
+        return []
+
+
+def clear(state: StateDir, real_novita: NovitaAccount | None, fresh: str) -> int:
+    """How often the simulator was emptied."""
+    simulator = PlayMoney()
+    clear_state(state, cast("SimulatorServer", simulator), real_novita, fresh)
+    return simulator.resets
+
+
+def test_what_was_simulated_is_cleared_without_a_question(tmp_path: Path) -> None:
+    state = _saved(tmp_path, "simulator", str(VERSION))
+
+    assert clear(state, None, "1") == 1
+    assert not state.is_saved()
+
+
+@pytest.mark.parametrize("real_novita", [None, NothingThere("key", "https://elsewhere.example")])
+def test_records_of_real_machines_are_not_cleared_unless_their_own_novita_is_asked(
+    tmp_path: Path, real_novita: NovitaAccount | None
+) -> None:
+    state = _saved(tmp_path, "https://api.novita.ai", str(VERSION))
+
+    with pytest.raises(RefusalError, match=r"may live at https://api\.novita\.ai.*FRESH=force"):
+        clear(state, real_novita, "1")
+
+    assert state.is_saved()
+    clear(state, NothingThere("key", "https://api.novita.ai"), "1")
+    assert not state.is_saved()
+
+
+def test_they_are_forgotten_if_that_is_asked_for(tmp_path: Path) -> None:
+    state = _saved(tmp_path, "https://api.novita.ai", str(VERSION))
+
+    clear(state, None, "force")
+
+    assert not state.is_saved()
 
 
 def _saved(path: Path, novita: str, version: str | None) -> StateDir:

@@ -7,7 +7,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Path, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from typing_extensions import TypedDict
 
-from functions.api.bodies import DELIVERY_ID, INSTANCE_ID, Cursor, IdempotencyKey
+from functions.api.bodies import DELIVERY_ID, INSTANCE_ID, WEB_ADDRESS, Cursor, IdempotencyKey
 from functions.api.requests import field_code, idempotent, invocation, use_case, wired
 from functions.api.use_cases.read_instances import find_instance
 from functions.api.use_cases.replay_delivery import ReplayDelivery
@@ -98,7 +98,7 @@ def secret(
         Query(
             max_length=2048,
             description="Any address of the receiver",
-            json_schema_extra={"format": "uri", "examples": ["https://example.com/hook"]},
+            json_schema_extra=WEB_ADDRESS,
         ),
     ],
 ) -> SecretView:

@@ -190,6 +190,9 @@ def test_constraints_are_those_of_the_validation(description: Json) -> None:
     assert not re.search(text["pattern"], "a b")
     assert number["maximum"] == 10**15
     assert create["tags"]["anyOf"][0]["maxProperties"] == 20
+    address = create["webhookUrl"]["anyOf"][0]["pattern"]
+    assert re.search(address, "HTTPS://a.example")
+    assert not re.search(address, "ftp://a.example")
     assert listed["cursor"]["schema"]["anyOf"][0]["minLength"] == 1
 
 
