@@ -1,7 +1,10 @@
 """The deployed service as a user meets it: over HTTP, with the simulator behind it."""
 
 import json
+import re
 import time
+import zlib
+from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +15,7 @@ from standardwebhooks import Webhook
 
 from functions.shared.domain.delivery.webhooks import derive_secret, origin_of, read_master, show_secret
 from functions.shared.domain.messages import StepMessage
+from functions.shared.stores.schema import unpack
 from local.novita.client import Simulator
 from local.stack import LocalStack
 from tests.books import assert_books_balance, assert_no_gaps
@@ -29,6 +33,14 @@ _QUICK = {
     "listLagSeconds": 0,
     "removedVisibleSeconds": 60,  # without it, only the settling time tells that a machine is gone
 }
+
+
+def _inflated(packed: str) -> str:
+    """What a cache holds; of one in several parts its first part."""
+    try:
+        return zlib.decompressobj().decompress(b64decode(packed)).decode(errors="replace")
+    except zlib.error:
+        return ""
 
 
 class Service:
@@ -56,6 +68,11 @@ class Service:
             TableName=self.stack.table_name, ConsistentRead=True
         )
         return [item for page in pages for item in page["Items"]]
+
+    def stored(self) -> str:
+        """All that can be read in the table, what is compressed too: records, deliveries and caches."""
+        told = json.dumps(self.items(), default=unpack)
+        return "\n".join([told, *map(_inflated, re.findall(r'"packed": {"S": "([^"]+)"', told))])
 
     def log(self) -> str:
         """Everything that functions have logged so far."""

@@ -53,7 +53,7 @@ def test_a_private_image_is_bought_with_its_login_which_is_kept_nowhere(service:
     bodies = [call["body"] for call in service.simulator.calls(CREATE) if call["status"] == 200]
     assert "imageAuthId" in bodies[0]
     assert "imageAuth" in bodies[1]
-    assert "ghp_demo_1" not in str(service.items()) + service.log()
+    assert "ghp_demo_1" not in service.stored() + service.log()
 
 
 def test_what_is_sold_out_everywhere_is_refused_at_once_with_every_regions_reason(service: Service) -> None:

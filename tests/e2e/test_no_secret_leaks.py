@@ -69,7 +69,7 @@ def test_no_secret_is_in_any_log_record_message_error_event_or_webhook(service: 
     }
     places = {
         "the functions' log": service.log(),
-        "the table": json.dumps(service.items()),
+        "the table": service.stored(),
         "the topic": "\n".join(service.received(queue)),
         "the webhooks": json.dumps(service.simulator.inbox("secrets")),
         **{f"the answer to {what}": text for what, text in answers.items()},

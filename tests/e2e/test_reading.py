@@ -44,7 +44,7 @@ def test_how_to_get_in_is_fetched_live_and_kept_nowhere(service: Service) -> Non
     assert connection["ssh"]["command"].startswith("ssh ")
     password = connection["ssh"]["password"]
     assert password
-    assert password not in str(service.items())
+    assert password not in service.stored()
     assert password not in service.log()
     service.operate(instance_id, "delete")
     service.wait_for(instance_id, "terminated")
