@@ -98,9 +98,8 @@ CREATE_GIVEN_UP = (
     "would be these, and the SDK for requests made by hand"
 )
 GET_GIVEN_UP = (
-    "the record is read by itself and its last use after it: one read for both is a batch, which answers a "
-    "busy table in parts. The rest is the SDK's marshalling, the rules that say cost and expiry, and one "
-    "log line; given up would be that views are made by the same code as decisions"
+    "the rest is the rules that say cost and expiry, the router and one log line; given up would be that "
+    "views are made by the same code as decisions"
 )
 STEP_GIVEN_UP = (
     "the requests more are the shared list and its epoch, which tell whether a look was made already, and "

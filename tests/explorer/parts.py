@@ -43,6 +43,10 @@ class StoredInstances:
     def get(self, _: str) -> Instance:
         return cast(Instance, self._run.see(lambda world: world.record))
 
+    def get_with_use(self, instance_id: str) -> tuple[Instance, LastUse]:
+        """A GET shows its last use, and decides nothing by it."""
+        return self.get(instance_id), LastUse(None)
+
     def save(self, decision: Decision, _: Any = ()) -> Instance:
         return cast(Instance, self._run.make(Call("save", value=decision)))
 
@@ -288,9 +292,6 @@ class NoOrphans:
 
 class Unused:
     """Stands for what a function has and this model does not look at."""
-
-    def on(self, record: Instance) -> Instance:
-        return record
 
     def last_shown(self, record: Instance, _: float) -> Instance:
         return record

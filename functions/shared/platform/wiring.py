@@ -1,5 +1,6 @@
 """The composition root: the only reader of the environment, the only builder of clients."""
 
+import gc
 import json
 import os
 import secrets
@@ -31,12 +32,9 @@ from functions.shared.platform.observability import (
     time_calls,
 )
 from functions.shared.platform.settings import Settings
-from functions.shared.stores.api_keys import ApiKeys
 from functions.shared.stores.budgets import Budgets
 from functions.shared.stores.cache import SharedCache
 from functions.shared.stores.caps import Caps
-from functions.shared.stores.deliveries import Deliveries
-from functions.shared.stores.idempotency import IdempotencyKeys
 from functions.shared.stores.instances import Instances
 from functions.shared.stores.jobs import DeadLetters, SlowSlots
 from functions.shared.stores.last_used import LastUsed
@@ -48,9 +46,7 @@ from functions.shared.stores.machines import (
     PlannedLooks,
     PurchaseSwitch,
 )
-from functions.shared.stores.recent_outage import RecentOutage
 from functions.shared.stores.table import Due, Table, TableClock
-from functions.shared.stores.totals import Totals
 
 if TYPE_CHECKING:  # imported when first used: not every function pays for them at its cold start
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -62,15 +58,19 @@ if TYPE_CHECKING:  # imported when first used: not every function pays for them 
     from functions.shared.outbound.http import OutboundHttp
     from functions.shared.outbound.probes import Probes
     from functions.shared.platform.aws import QueueDepths, Topic
+    from functions.shared.stores.api_keys import ApiKeys
     from functions.shared.stores.bills import Bills
     from functions.shared.stores.circuits import Circuits
     from functions.shared.stores.cost_sums import CostSums
     from functions.shared.stores.cursor_secret import CursorSecret
-    from functions.shared.stores.deliveries import ReceiverSlots
+    from functions.shared.stores.deliveries import Deliveries, ReceiverSlots
+    from functions.shared.stores.idempotency import IdempotencyKeys
     from functions.shared.stores.last_sweep import LastSweep
     from functions.shared.stores.ledger import LedgerLines
     from functions.shared.stores.list_walks import ListWalks
     from functions.shared.stores.rate_limiter import RateLimiter
+    from functions.shared.stores.recent_outage import RecentOutage
+    from functions.shared.stores.totals import Totals
 
 
 QUEUES = ("create", "monitor", "startup", "webhook")
@@ -174,7 +174,9 @@ class Wiring:
         return DeadLetters(self.table)
 
     @cached_property
-    def api_keys(self) -> ApiKeys:
+    def api_keys(self) -> "ApiKeys":
+        from functions.shared.stores.api_keys import ApiKeys
+
         return ApiKeys(self.table, self.clock, self.settings.key_cache_seconds)
 
     @cached_property
@@ -225,15 +227,21 @@ class Wiring:
         }
 
     @cached_property
-    def totals(self) -> Totals:
+    def totals(self) -> "Totals":
+        from functions.shared.stores.totals import Totals
+
         return Totals(self.table, self.cache, self.clock, self.settings.total_ttl)
 
     @cached_property
-    def recent_outage(self) -> RecentOutage:
+    def recent_outage(self) -> "RecentOutage":
+        from functions.shared.stores.recent_outage import RecentOutage
+
         return RecentOutage(self.table, self.clock, timedelta(seconds=self.settings.silence_seconds))
 
     @cached_property
-    def idempotency(self) -> IdempotencyKeys:
+    def idempotency(self) -> "IdempotencyKeys":
+        from functions.shared.stores.idempotency import IdempotencyKeys
+
         return IdempotencyKeys(self.table, self.clock)
 
     @cached_property
@@ -292,7 +300,9 @@ class Wiring:
         return Due(self.table)
 
     @cached_property
-    def deliveries(self) -> Deliveries:
+    def deliveries(self) -> "Deliveries":
+        from functions.shared.stores.deliveries import Deliveries
+
         return Deliveries(self.table)
 
     @cached_property
@@ -463,9 +473,12 @@ def wiring(function: str) -> Wiring:
 
 
 def prepare(function: str) -> None:
-    """In Lambda's init phase, which has a whole core whatever a function's memory: what the first invocation
-    would have to make with its share of one. Anywhere else nothing is made at import. A setting that is bad
-    stops the first invocation, which names it."""
+    """When a handler's module has been imported. What there is by now stays: garbage is looked for among what
+    comes. And in Lambda's init phase, which has a whole core whatever a function's memory, that is made which
+    every first invocation would have to make with its share of one; anywhere else nothing is made at import.
+    A setting that is bad stops the first invocation, which names it."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
     if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
         with suppress(BadSettings):
             _ = wiring(function).table
