@@ -129,7 +129,8 @@ class World:
             return json.dumps({"Items": [], "Count": 0})
         of_it = self.items[values[":pk"]["S"]]
         begin = values.get(":sk", {}).get("S", "")
-        return self._page([of_it[sk] for sk in sorted(of_it) if sk.startswith(begin)])
+        start = asked.get("ExclusiveStartKey", {}).get("sk", {}).get("S", "")
+        return self._page([of_it[sk] for sk in sorted(of_it) if sk.startswith(begin) and sk > start])
 
     def _fleet_page(self, shard: str, asked: Wire) -> str:
         entries = self.fleet[shard]
@@ -145,9 +146,17 @@ class World:
         return f'{{"Items": [{", ".join(sent)}], "Count": {len(sent)}{last}}}'
 
     def _page(self, found: list[Wire]) -> str:
-        text = json.dumps({"Items": found, "Count": len(found)})
-        self.counts["read units"] += ceil(len(text) * 0.7 / 4000)
-        return text
+        """As much of it as DynamoDB sends at once."""
+        sent, size = [], 0
+        for item in found:
+            if size >= _PAGE_BYTES:
+                break
+            sent.append(json.dumps(item))
+            size += int(len(sent[-1]) * 0.7)
+        self.counts["read units"] += ceil(size / 4000)
+        last = {name: found[len(sent) - 1][name] for name in ("pk", "sk")} if len(sent) < len(found) else None
+        more = f', "LastEvaluatedKey": {json.dumps(last)}' if last else ""
+        return f'{{"Items": [{", ".join(sent)}], "Count": {len(sent)}{more}}}'
 
     def get(self, asked: Wire) -> str:
         item = self.items[asked["Key"]["pk"]["S"]].get(asked["Key"]["sk"]["S"])

@@ -4,11 +4,13 @@ The sums of one day and dimension are items of some hundred groups each, in the 
 says where the others begin, so that a page of groups takes at most two reads for each day.
 """
 
+import json
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
+from hashlib import sha256
 from typing import Any
 
 from functions.shared.domain.money.sums import ALL, UNTAGGED, Cost, DaySums, Sum
@@ -67,18 +69,18 @@ class CostSums:
     def write(self, day: date, sums: DaySums, as_of: datetime, *, stamp: bool = True) -> None:
         """Only what has changed; and, to `stamp` them, the sum of all, which says how new they are: so it
         comes last, and whoever dies before that has left the rest to the next sweep."""
-        stored = {
-            item["sk"]: item
-            for item in self._table.query_all(
-                "pk = :pk AND begins_with(sk, :sk)", {":pk": day_key(day), ":sk": _SUM}
-            )
-        }
-        gone = {item["dimension"] for item in stored.values()} - {ALL, *sums.groups}
+        stored, dimensions = dict[str, bytes](), set[str]()
+        keys = {":pk": day_key(day), ":sk": _SUM}
+        for item in self._table.query_each("pk = :pk AND begins_with(sk, :sk)", keys):
+            stored[item["sk"]] = _digest(
+                item
+            )  # of 100,000 instances the sums themselves are tens of megabytes
+            dimensions.add(item["dimension"])
+        gone = dimensions - {ALL, *sums.groups}
         for dimension in (*gone, *(one for one in sums.groups if one != ALL), ALL):
             groups = sums.groups.get(dimension, {})
             for item in reversed(_items(day, dimension, groups, as_of)):  # the first one last: it leads
-                known = stored.get(item["sk"], {})
-                same = all(known.get(name) == item.get(name) for name in ("groups", "begins"))
+                same = stored.get(item["sk"]) == _digest(item)
                 if not same or (stamp and dimension == ALL):
                     self._put(item)
 
@@ -171,6 +173,10 @@ def _items(day: date, dimension: str, groups: dict[str, Sum], as_of: datetime) -
     if dimension.startswith(_TAG):
         items[0]["usd"] = str(sum((one.usd for one in groups.values()), Decimal()))
     return items
+
+
+def _digest(item: Item) -> bytes:
+    return sha256(json.dumps([item.get("groups"), item.get("begins")]).encode()).digest()
 
 
 def _sum_key(dimension: str, number: int) -> str:
