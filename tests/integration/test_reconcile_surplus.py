@@ -54,6 +54,7 @@ def test_a_machine_with_its_mark_is_adopted_by_an_instance_that_has_none(
     instance_id = harness.create(templateId="107677")  # without ports, as the machine made by hand
     while harness.deliver():
         pass
+    harness.advance(LONG)
     found = put(harness, instance_id, purchase)
     harness.advance(5)
 

@@ -82,14 +82,16 @@ def meter_leaving(decision: Decision, machine: Machine, began: datetime) -> Deci
 
 def _sighting(record: Instance, machine: Machine, began: datetime) -> Sighting:
     own = machine.id == record.machine.id
-    asked_at = None if record.imported else record.created_at
+    bought_at = None if record.imported else record.created_at
+    if own and record.cleanup.gone:  # a later machine; the first may be older than what tells of its purchase
+        bought_at = record.machine.bought_at
     return Sighting(
         machine.status,
         began,
         off=not own or record.status in _NOT_COMING_UP,
         started_at=machine.started_at,
         stopped_at=machine.stopped_at,
-        bought_at=record.machine.bought_at if own else asked_at,
+        bought_at=bought_at,
     )
 
 
