@@ -49,7 +49,7 @@ def spot_callers(harness: Harness, random: Random, action: str, instances: int, 
 
 @pytest.mark.parametrize("action", ["restart", pytest.param("replace", marks=pytest.mark.soak)])
 @pytest.mark.parametrize(
-    ("instances", "over", "taken"), [(5, 900, 3), pytest.param(55, 9000, 100, marks=pytest.mark.soak)]
+    ("instances", "over", "taken"), [(4, 900, 3), pytest.param(55, 9000, 100, marks=pytest.mark.soak)]
 )
 def test_taken_away_again_and_again_each_is_brought_back_or_its_failure_told(
     disturbed: Harness, proxy: FaultProxy, action: str, instances: int, over: float, taken: int

@@ -72,15 +72,14 @@ class CostSums:
         stored, dimensions = dict[str, bytes](), set[str]()
         keys = {":pk": day_key(day), ":sk": _SUM}
         for item in self._table.query_each("pk = :pk AND begins_with(sk, :sk)", keys):
-            stored[item["sk"]] = _digest(
-                item
-            )  # of 100,000 instances the sums themselves are tens of megabytes
+            # Not the sums themselves: of 100,000 instances they are tens of megabytes.
+            stored[item["sk"]] = _fingerprint(item)
             dimensions.add(item["dimension"])
         gone = dimensions - {ALL, *sums.groups}
         for dimension in (*gone, *(one for one in sums.groups if one != ALL), ALL):
             groups = sums.groups.get(dimension, {})
             for item in reversed(_items(day, dimension, groups, as_of)):  # the first one last: it leads
-                same = stored.get(item["sk"]) == _digest(item)
+                same = stored.get(item["sk"]) == _fingerprint(item)
                 if not same or (stamp and dimension == ALL):
                     self._put(item)
 
@@ -175,7 +174,7 @@ def _items(day: date, dimension: str, groups: dict[str, Sum], as_of: datetime) -
     return items
 
 
-def _digest(item: Item) -> bytes:
+def _fingerprint(item: Item) -> bytes:
     return sha256(json.dumps([item.get("groups"), item.get("begins")]).encode()).digest()
 
 
