@@ -401,9 +401,10 @@ class Instance:
     @property
     def queue(self) -> Queue:
         """Buying, and asking applications, may take long: each has workers that do nothing else."""
-        if self.status is Status.CREATING or (self.recovery is not None and self.recovery.seeks_offer):
-            return Queue.CREATE
-        return Queue.STARTUP if self.round_is_next else Queue.MONITOR
+        if self.round_is_next:
+            return Queue.STARTUP
+        seeks_offer = self.recovery is not None and self.recovery.seeks_offer
+        return Queue.CREATE if self.status is Status.CREATING or seeks_offer else Queue.MONITOR
 
     @property
     def round_is_next(self) -> bool:

@@ -213,6 +213,11 @@ def seen_starting(decision: Decision) -> Decision:
     return start_taken(decision.change_machine(**changes))
 
 
+def seen_up(decision: Decision) -> Decision:
+    """By a start whose answer was lost, or by hand: no other machine is looked for."""
+    return _changed(decision, no_room=False, seeks_offer=False).move(Status.STARTING, "recovery")
+
+
 def may_try_again(record: Instance) -> bool:
     """With the machine that was taken away: one that took its place, and did not come up, is given back."""
     recovery = record.recovery

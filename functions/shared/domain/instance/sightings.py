@@ -395,8 +395,8 @@ def _follow(decision: Decision, machine: Machine, began: datetime) -> Decision:
 
 def _running(decision: Decision) -> Decision:
     record = decision.record
-    if record.recovery and record.status is Status.EXITED:  # by a start whose answer was lost, or by hand
-        decision = decision.move(Status.STARTING, "recovery")
+    if record.recovery and record.status is Status.EXITED:
+        decision = recovery.seen_up(decision)
     check = record.health_check if record.coming_up or record.recovery else None
     if check is None:
         ready_at = record.ready_at or decision.now

@@ -1,5 +1,6 @@
 """The rules of a recovery, one by one."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -195,6 +196,20 @@ def test_an_answer_that_was_lost_shows_in_the_state_and_a_look_tells() -> None:
     assert types(back) == ["instance.starting", "instance.running", "recovery.completed"]
     assert back.record.recoveries.completed == 1
     assert back.record.ready_at == ago(3000)
+
+
+def test_what_is_back_while_another_was_looked_for_is_checked_by_who_can() -> None:
+    """The function that buys would hand it to itself for ever, and no health check be made."""
+    checked = new_spec(on_reclaim=REPLACE, health_check=HealthCheck())
+    seeking = lost(REPLACE, 601, no_room=True, seeks_offer=True, spec=checked)
+
+    back = decide(seeking, Seen(new_machine("running"), NOW), NOW, POLICY).record
+    looked = replace(seeking, status=Status.HEALTH_CHECKING)  # as it was stored before this was mended
+
+    assert (back.status, back.queue) == (Status.HEALTH_CHECKING, Queue.STARTUP)
+    assert looked.queue is Queue.STARTUP
+    assert back.recovery is not None
+    assert not back.recovery.seeks_offer
 
 
 @pytest.mark.parametrize("word", ["toStart", "starting"])
