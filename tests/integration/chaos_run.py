@@ -27,8 +27,7 @@ _MINUTE = timedelta(minutes=1)
 _BACK_AFTER = timedelta(seconds=180)  # a message whose function died or could not put it back
 _ENVIRONMENTS = 4
 _OTHER_KEY = "the key of another account"
-# By a function; and then a sweep has to see that it is ours, of whose lists a fifth are empty.
-_KEY_HELD = timedelta(minutes=10)
+_KEY_HELD = timedelta(minutes=6)  # by a function, and then a sweep has to see that it is ours
 _HUNG_SECONDS = 15.0  # what whoever hangs takes of a worker's time
 _QUIET_SWEEPS = 4  # in a row without anything to do, and then it is believed
 _LONGEST_ASKING = timedelta(hours=4)
